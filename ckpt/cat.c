@@ -34,16 +34,16 @@ static int
 print_box(const struct cat *c, struct err *e)
 {
 	struct source_part rows = c->part;
-	int64_t *start = &rows.box.start[0], *count = &rows.box.count[0], all = *count,
-		end = *start + all, row = slice_elements(&rows.box) / all,
+	int64_t *start = &rows.slice.start[0], *count = &rows.slice.count[0], all = *count,
+		end = *start + all, row = slice_elements(&rows.slice) / all,
 		step = row < CHUNK ? CHUNK / row : 1;
 	size_t size = dtype_size(c->dtype);
 	char *buffer = mem_alloc((size_t)(row * (step < all ? step : all)), size), header[256];
 	int rc = 0, digits = c->dtype == DTYPE_F64 ? 17 : 9;
 
 	if (c->npy)
-		fwrite(
-		    header, 1, npy_header(header, c->dtype, rows.box.ndim, rows.box.count), c->out);
+		fwrite(header, 1, npy_header(header, c->dtype, rows.slice.ndim, rows.slice.count),
+		    c->out);
 	for (; *start < end && rc == 0; *start += step) {
 		int64_t n;
 
@@ -86,7 +86,7 @@ cat(struct cat *c, const char *name, const char *slice, struct err *e)
 
 		c->part = t->part;
 		c->dtype = t->stored.dtype == DTYPE_BF16 ? DTYPE_F32 : t->stored.dtype;
-		if (slice && slice_parse(slice, p->ndim, p->shape, &c->part.box, &why) < 0) {
+		if (slice && slice_parse(slice, p->ndim, p->shape, &c->part.slice, &why) < 0) {
 			err_set(e, "--slice %s", why.msg);
 			rc = CLI_USAGE;
 		}

@@ -126,7 +126,7 @@ add_piece(struct copy *c, const struct source_part *piece)
 	char name[128];
 
 	source_name(p, piece->state, name);
-	ckpt_declare(c->w, name, dtype_of(c, piece), p->ndim, p->shape, &piece->box);
+	ckpt_declare(c->w, name, dtype_of(c, piece), p->ndim, p->shape, &piece->slice);
 	windows_add(&c->windows, piece);
 }
 
@@ -140,13 +140,13 @@ add_pieces(struct copy *c, const struct shards *shards, int k)
 	for (int i = 0; i < shards->count; i++) {
 		const struct shard *s = &shards->item[i];
 		struct part own = shard_share(shards, s);
-		struct slice box[SLICE_FLAT_MAX];
+		struct slice slice[SLICE_FLAT_MAX];
 		const struct param *p = &c->src->param[s->param];
-		int n = s->owner && source_keeps(c->src, p, k) ? shard_pieces(s, &own, box) : 0;
+		int n = s->owner && source_keeps(c->src, p, k) ? shard_pieces(s, &own, slice) : 0;
 
 		for (int b = 0; b < n; b++)
-			add_piece(
-			    c, &(struct source_part){ .param = p, .state = state, .box = box[b] });
+			add_piece(c,
+			    &(struct source_part){ .param = p, .state = state, .slice = slice[b] });
 	}
 }
 
@@ -167,7 +167,7 @@ empty(void *ctx, int64_t i, const void *buffer, struct err *e)
 {
 	struct copy *c = ctx;
 	const struct source_part *p = &c->windows.item[i];
-	int64_t n = slice_elements(&p->box);
+	int64_t n = slice_elements(&p->slice);
 	enum dtype t = dtype_of(c, p);
 
 	if (c->nonfinite && source_is_weight(c->src, p))
@@ -199,8 +199,8 @@ write_rank(struct copy *c, int rank, struct err *e)
 	for (int i = 0; rank == 0 && i < src->num_of_run; i++) {
 		const struct param *p = &src->of_run[i];
 
-		add_piece(
-		    c, &(struct source_part){ .param = p, .box = slice_whole(p->ndim, p->shape) });
+		add_piece(c,
+		    &(struct source_part){ .param = p, .slice = slice_whole(p->ndim, p->shape) });
 	}
 	shards_release(&shards);
 	relay.count = c->windows.count;

@@ -75,7 +75,7 @@ static int
 measure(void *ctx, int64_t i, const void *buffer, struct err *e)
 {
 	struct diff *d = ctx;
-	int64_t n = slice_elements(&d->windows.item[i].box);
+	int64_t n = slice_elements(&d->windows.item[i].slice);
 	enum dtype ta = d->a->stored.dtype, tb = d->b->stored.dtype;
 	const char *a = buffer, *b = a + WINDOW_ELEMENTS * sizeof(double);
 	struct distance *x = &d->x;

@@ -79,8 +79,8 @@ read_param(struct export *x, int i, const struct rows *r)
 
 		if ((x->map.tensor[r->tensor].cut >= 0 && it.rank != r->rank) || from >= to)
 			continue;
-		part.box.start[0] += from - it.tensor.start[0];
-		part.box.count[0] = to - from;
+		part.slice.start[0] += from - it.tensor.start[0];
+		part.slice.count[0] = to - from;
 		if (source_read(x->src, &part, dtype,
 			r->dst + (size_t)((from - r->first) * r->elements) * dtype_size(dtype),
 			x->e) < 0)

@@ -135,13 +135,13 @@ open_tensor(struct str *s, const char *name, enum dtype t, int ndim, const int64
 }
 
 static void
-put_chunk(struct str *s, const struct slice *box)
+put_chunk(struct str *s, const struct slice *slice)
 {
 	pickle_open_object(s, DCP, "ChunkStorageMetadata");
 	pickle_put_text(s, "offsets");
-	pickle_put_size(s, box->ndim, box->start);
+	pickle_put_size(s, slice->ndim, slice->start);
 	pickle_put_text(s, "sizes");
-	pickle_put_size(s, box->ndim, box->count);
+	pickle_put_size(s, slice->ndim, slice->count);
 	pickle_close_object(s);
 }
 
@@ -286,18 +286,18 @@ chunk_box(const struct export *x, const struct megatron_tensor *t, int rank, int
 {
 	int64_t ranks = megatron_num_ranks(t, x->ranks);
 	const struct stack s = stack_of(x, t);
-	struct slice box = slice_whole(t->ndim, t->shape),
+	struct slice slice = slice_whole(t->ndim, t->shape),
 		     out = { t->ndim + s.ndim, { s.at[0], s.at[1] }, { 1, 1 } };
 
 	if (t->cut >= 0) {
 		int64_t part = t->shape[t->cut] / (ranks * t->blocks);
 
-		box.start[t->cut] = (block * ranks + rank) * part;
-		box.count[t->cut] = part;
+		slice.start[t->cut] = (block * ranks + rank) * part;
+		slice.count[t->cut] = part;
 	}
 	for (int d = 0; d < t->ndim; d++) {
-		out.start[s.ndim + d] = box.start[d];
-		out.count[s.ndim + d] = box.count[d];
+		out.start[s.ndim + d] = slice.start[d];
+		out.count[s.ndim + d] = slice.count[d];
 	}
 	return out;
 }
@@ -313,20 +313,20 @@ put_part(struct dist_file *f, const char *name, int tensor, int kind, int rank)
 	int rc = 0;
 
 	for (int block = 0; block < t->blocks && rc == 0; block++) {
-		struct slice box = chunk_box(x, t, rank, block);
+		struct slice slice = chunk_box(x, t, rank, block);
 		struct str pickle = { 0 };
 		struct torchzip_writer *w;
 
 		pickle_begin(&pickle);
-		pickle_put_tensor(&pickle, dtype, box.ndim, box.count, 0);
+		pickle_put_tensor(&pickle, dtype, slice.ndim, slice.count, 0);
 		pickle_end(&pickle);
 		w = torchzip_begin(f->out.f, "archive", &pickle);
 		torchzip_storage(w, n);
 		rc =
 		    export_put(x, w, &(struct export_part){ tensor, kind, rank, block, t->blocks });
-		put_chunk(&f->names, &box);
+		put_chunk(&f->names, &slice);
 		if (rc == 0)
-			put_place(f, name, box.ndim, box.start, torchzip_end(w));
+			put_place(f, name, slice.ndim, slice.start, torchzip_end(w));
 		else
 			torchzip_abort(w);
 		str_release(&pickle);

@@ -44,7 +44,7 @@ count(void *ctx, int64_t i, const void *buffer, struct err *e)
 
 	(void)e;
 	c->bad[p->param - c->s->param] += dtype_count_nonfinite(
-	    buffer, source_dtype(c->s, p->param, NULL), slice_elements(&p->box));
+	    buffer, source_dtype(c->s, p->param, NULL), slice_elements(&p->slice));
 	return 0;
 }
 
@@ -59,7 +59,7 @@ finite_check(struct source *s, struct str *problems, struct err *e)
 
 	for (int i = 0; i < s->count; i++) {
 		struct source_part whole = { .param = &s->param[i],
-			.box = slice_whole(s->param[i].ndim, s->param[i].shape) };
+			.slice = slice_whole(s->param[i].ndim, s->param[i].shape) };
 
 		windows_add(&c.windows, &whole);
 	}

@@ -108,7 +108,7 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 static int
 sum_matrix(struct upcycled *u, int matrix, const struct param *p, double *room, struct err *e)
 {
-	struct source_part whole = { .param = p, .box = slice_whole(p->ndim, p->shape) };
+	struct source_part whole = { .param = p, .slice = slice_whole(p->ndim, p->shape) };
 	size_t bytes = (size_t)u->s.config.ffn_hidden_size * sizeof(double);
 	struct sums *to = &u->sums[matrix];
 	struct windows w = { 0 };
@@ -118,13 +118,14 @@ sum_matrix(struct upcycled *u, int matrix, const struct param *p, double *room, 
 	memset(to->squares, 0, bytes);
 	windows_add(&w, &whole);
 	for (int64_t k = 0; k < w.count && rc == 0; k++) {
-		const struct slice *box = &w.item[k].box;
+		const struct slice *slice = &w.item[k].slice;
 		const double *x = room;
 
 		rc = source_read(u->dense, &w.item[k], DTYPE_F64, room, e);
-		for (int64_t r = 0; r < box->count[0] && rc == 0; r++)
-			for (int64_t c = 0; c < box->count[1]; c++, x++) {
-				int64_t i = matrix == DOWN ? box->start[1] + c : box->start[0] + r;
+		for (int64_t r = 0; r < slice->count[0] && rc == 0; r++)
+			for (int64_t c = 0; c < slice->count[1]; c++, x++) {
+				int64_t i =
+				    matrix == DOWN ? slice->start[1] + c : slice->start[0] + r;
 
 				to->sum[i] += *x;
 				to->squares[i] += *x * *x;
@@ -207,8 +208,8 @@ static void
 renew_row(const struct upcycled *u, const struct source_part *p, int64_t row,
     const struct renewal *how, struct dtype_array dst)
 {
-	const int64_t at[2] = { p->box.start[0] + row, p->box.start[1] };
-	int64_t n = p->box.count[1];
+	const int64_t at[2] = { p->slice.start[0] + row, p->slice.start[1] };
+	int64_t n = p->slice.count[1];
 	size_t size = dtype_size(dst.type);
 	double *x = mem_alloc((size_t)n, sizeof *x);
 	char *to = (char *)(uintptr_t)dst.data + (size_t)(row * n) * size;
@@ -240,8 +241,8 @@ renew(struct upcycled *u, const struct source_part *p, struct dtype_array dst, s
 		return 0;
 	measure(u, matrix, chosen, &how.mean, &how.deviation);
 	how.columns = matrix == DOWN ? u->anew : NULL;
-	for (int64_t r = 0; r < p->box.count[0]; r++)
-		if (matrix == DOWN || u->anew[p->box.start[0] + r])
+	for (int64_t r = 0; r < p->slice.count[0]; r++)
+		if (matrix == DOWN || u->anew[p->slice.start[0] + r])
 			renew_row(u, p, r, &how, dst);
 	return 0;
 }
@@ -258,7 +259,7 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 		BUG("'%s' is not held", p->param->name);
 	of.param = dense_param(u, p->param);
 	if (!of.param) {
-		for (int64_t r = 0; r < p->box.count[0]; r++)
+		for (int64_t r = 0; r < p->slice.count[0]; r++)
 			renew_row(u, p, r, &noise, (struct dtype_array){ dst, how.dtype });
 		return 0;
 	}

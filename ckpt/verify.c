@@ -48,7 +48,7 @@ check_copy(struct source *s, const struct source_tensor *t, int copy, struct str
 			rc = -1;
 		else
 			same = dtype_same(
-			    buffer[0], buffer[1], stored.dtype, slice_elements(&first.box));
+			    buffer[0], buffer[1], stored.dtype, slice_elements(&first.slice));
 	}
 	windows_release(&w);
 	free(buffer[0]);

@@ -8,21 +8,21 @@
 void
 windows_add(struct windows *w, const struct source_part *whole)
 {
-	int64_t total = slice_elements(&whole->box);
+	int64_t total = slice_elements(&whole->slice);
 
 	for (int64_t at = 0, step; at < total; at += step) {
-		struct slice box[SLICE_FLAT_MAX];
+		struct slice slice[SLICE_FLAT_MAX];
 		int n;
 
 		step = total - at < WINDOW_ELEMENTS ? total - at : WINDOW_ELEMENTS;
-		n = slice_flat(&whole->box, at, step, box);
+		n = slice_flat(&whole->slice, at, step, slice);
 		if (w->count + n > w->cap) {
 			w->cap = 2 * (w->count + n);
 			w->item = mem_realloc(w->item, (size_t)w->cap, sizeof *w->item);
 		}
 		for (int i = 0; i < n; i++) {
 			w->item[w->count] = *whole;
-			w->item[w->count++].box = box[i];
+			w->item[w->count++].slice = slice[i];
 		}
 	}
 }

@@ -69,7 +69,7 @@ weights_release(struct hf_export *x)
 struct run {
 	int param;
 	int64_t first; /* of its rows in the parameter */
-	struct slice box;
+	struct slice slice;
 	bool transposed;
 };
 
@@ -85,16 +85,16 @@ read_run(
 	void *read;
 	int rc;
 
-	if (!slice_intersect(rows, &r->box, &part))
+	if (!slice_intersect(rows, &r->slice, &part))
 		return 0;
-	want.box = part;
+	want.slice = part;
 	for (int d = 0; d < part.ndim; d++) {
 		int to = r->transposed ? part.ndim - 1 - d : d;
 
-		want.box.start[to] = part.start[d] - r->box.start[d];
-		want.box.count[to] = part.count[d];
+		want.slice.start[to] = part.start[d] - r->slice.start[d];
+		want.slice.count[to] = part.count[d];
 	}
-	want.box.start[0] += r->first;
+	want.slice.start[0] += r->first;
 	if (!r->transposed && slice_elements(&part) == slice_elements(rows))
 		return source_read(x->src, &want, x->dtype, dst, e);
 	read = mem_alloc((size_t)slice_elements(&part), size);
@@ -102,7 +102,7 @@ read_run(
 	if (rc == 0 && r->transposed) {
 		void *transposed = mem_alloc((size_t)slice_elements(&part), size);
 
-		slice_transpose(transposed, read, want.box.count[0], want.box.count[1], size);
+		slice_transpose(transposed, read, want.slice.count[0], want.slice.count[1], size);
 		free(read);
 		read = transposed;
 	}
@@ -160,9 +160,10 @@ fill(void *ctx, int64_t i, void *buffer, struct err *e)
 
 		rc = family_place(x->family, &x->src->config, &x->src->param[p], &place, e);
 		for (int64_t k = 0; rc == 0 && k < place.runs; k++) {
-			struct run r = { p, k * place.box.count[0], place.box, place.transposed };
+			struct run r = { p, k * place.slice.count[0], place.slice,
+				place.transposed };
 
-			r.box.start[0] += k * place.apart;
+			r.slice.start[0] += k * place.apart;
 			rc = read_run(x, &r, &w->rows, buffer, e);
 		}
 	}

@@ -98,18 +98,18 @@ expert_rows(const struct rows_exchange *x, int rank, int64_t expert)
 
 /* Which of the rows of an expert from a rank lie in the window, and where in it: `at` of the order
  * is the first of them. */
-struct stretch_rows {
+struct range_rows {
 	int64_t skipped, place, count;
 };
 
-static struct stretch_rows
+static struct range_rows
 in_round(const struct rows_exchange *x, int64_t at, int64_t rows)
 {
 	int64_t height = (x->back ? &x->in : &x->out)->shape[0], begin = at - x->first,
 		from = begin < 0 ? 0 : begin, end = begin + rows;
 
 	end = end < height ? end : height;
-	return (struct stretch_rows){ from - begin, from, end > from ? end - from : 0 };
+	return (struct range_rows){ from - begin, from, end > from ? end - from : 0 };
 }
 
 /* What a rank's experts take, in their order: a message for each of them and each rank, whose tag
@@ -128,7 +128,7 @@ rows_of_rank(const struct comm *c, const struct rows_exchange *x, int to, struct
 	for (int64_t i = 0; i < local; i++)
 		for (int rank = 0; rank < c->size; rank++) {
 			int64_t rows = expert_rows(x, rank, to * local + i);
-			struct stretch_rows w = in_round(x, at, rows);
+			struct range_rows w = in_round(x, at, rows);
 
 			if (w.count && rank == c->rank)
 				message[n++] = (struct p2p){ !x->back, to, (int)i,

@@ -85,7 +85,7 @@ struct ckpt_writer *ckpt_writer_direct(const char *tmp_dir, int file_number, str
 /* Declares a piece; pieces are then written in the declared order, each by one ckpt_write of its
  * dense bytes. */
 void ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim,
-    const int64_t *shape, const struct slice *box);
+    const int64_t *shape, const struct slice *slice);
 int ckpt_write(struct ckpt_writer *w, const void *bytes, struct err *e);
 /* The same in several calls: the next bytes of the piece. */
 int ckpt_write_part(struct ckpt_writer *w, const void *bytes, uint64_t len, struct err *e);

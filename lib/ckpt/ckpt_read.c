@@ -137,12 +137,12 @@ read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *com
 	int n;
 
 	block_range(p, i, &at, &bytes);
-	n = slice_flat(&p->box, (int64_t)(at / size), (int64_t)(bytes / size), run);
+	n = slice_flat(&p->slice, (int64_t)(at / size), (int64_t)(bytes / size), run);
 	for (int k = 0; k < n; k++) {
 		if (!slice_intersect(&run[k], common, &both))
 			continue;
 		any = true;
-		slice_copy(part->dst, part->dst_box, part->src, &p->box, &both, size);
+		slice_copy(part->dst, part->dst_box, part->src, &p->slice, &both, size);
 	}
 	if (any && bytes >= BACKGROUND_BYTES)
 		queue_check(c, p, i, part->src);
@@ -157,7 +157,7 @@ advise(const struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piec
     const struct slice *common, void (*how)(const void *first, uint64_t bytes))
 {
 	const uint64_t block = CKPT_BLOCK_BYTES, size = dtype_size(t->dtype);
-	int64_t first, n = slice_span(common, &p->box, &first);
+	int64_t first, n = slice_span(common, &p->slice, &first);
 	uint64_t from = (uint64_t)first * size / block * block,
 		 to = ((uint64_t)(first + n) * size + block - 1) / block * block;
 
@@ -182,7 +182,7 @@ read_pieces(
 		struct part part = { t, p, dst, NULL, want };
 		struct slice common;
 
-		if (!slice_intersect(want, &p->box, &common))
+		if (!slice_intersect(want, &p->slice, &common))
 			continue;
 		bytes = file_bytes(c, p->file, e);
 		if (!bytes)
@@ -226,7 +226,7 @@ ckpt_read(struct ckpt *c, const char *name, const struct slice *want, void *dst,
 	rc = settle(c, t, read_pieces(c, t, want, dst, e), e);
 	for (int i = 0; i < t->num_pieces; i++)
 		if (c->map[t->piece[i].file].base &&
-		    slice_intersect(want, &t->piece[i].box, &common))
+		    slice_intersect(want, &t->piece[i].slice, &common))
 			advise(c, t, &t->piece[i], &common, map_forget_part);
 	return rc;
 }
@@ -271,14 +271,14 @@ find_entry(const struct safetensors *s, const struct ckpt_tensor *t, const struc
 	const struct safetensors_entry *entry;
 
 	str_addf(&name, "%s@", t->name);
-	manifest_print_list(&name, t->ndim, p->box.start);
+	manifest_print_list(&name, t->ndim, p->slice.start);
 	entry = safetensors_find(s, name.buf);
 	str_release(&name);
 	if (!entry || entry->offset != p->offset || entry->dtype != t->dtype ||
 	    entry->ndim != t->ndim)
 		return NULL;
-	return memcmp(entry->shape, p->box.count, (size_t)t->ndim * sizeof *entry->shape) ? NULL
-											  : entry;
+	return memcmp(entry->shape, p->slice.count, (size_t)t->ndim * sizeof *entry->shape) ? NULL
+											    : entry;
 }
 
 /*

@@ -175,16 +175,16 @@ ckpt_writer_direct(const char *tmp_dir, int file_number, struct err *e)
  */
 void
 ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape,
-    const struct slice *box)
+    const struct slice *slice)
 {
 	struct ckpt_tensor tensor = {
 		.name = mem_pool_strndup(&w->pool, name, strlen(name)), .dtype = t, .ndim = ndim
 	};
-	struct ckpt_piece piece = { .box = *box,
-		.bytes = (uint64_t)slice_elements(box) * dtype_size(t) };
+	struct ckpt_piece piece = { .slice = *slice,
+		.bytes = (uint64_t)slice_elements(slice) * dtype_size(t) };
 	struct str entry = { 0 };
 
-	if (ndim < 1 || ndim > SLICE_DIMS || !slice_inside(box, ndim, shape) || piece.bytes == 0)
+	if (ndim < 1 || ndim > SLICE_DIMS || !slice_inside(slice, ndim, shape) || piece.bytes == 0)
 		BUG("piece of '%s' is empty or outside its tensor", name);
 	memcpy(tensor.shape, shape, (size_t)ndim * sizeof *shape);
 	piece.num_sums = (int64_t)((piece.bytes - 1) / CKPT_BLOCK_BYTES + 1);
@@ -199,8 +199,8 @@ ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, co
 	w->tensor[w->count] = tensor;
 	w->piece[w->count++] = piece;
 	str_addf(&entry, "%s@", name);
-	manifest_print_list(&entry, ndim, box->start);
-	safetensors_declare(w->file, entry.buf, t, ndim, box->count);
+	manifest_print_list(&entry, ndim, slice->start);
+	safetensors_declare(w->file, entry.buf, t, ndim, slice->count);
 	str_release(&entry);
 }
 

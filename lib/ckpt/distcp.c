@@ -162,14 +162,14 @@ read_chunk(struct reader *r, const struct pickle_value *v, struct stored *at, st
 	const struct stored *s;
 	int ndim = at->ndim;
 
-	p->box.ndim = ndim ? ndim : 1;
-	if (take_sizes(pickle_get(v, "offsets"), p->box.start) != ndim ||
-	    take_sizes(pickle_get(v, "sizes"), p->box.count) != ndim)
+	p->slice.ndim = ndim ? ndim : 1;
+	if (take_sizes(pickle_get(v, "offsets"), p->slice.start) != ndim ||
+	    take_sizes(pickle_get(v, "sizes"), p->slice.count) != ndim)
 		return err_at(
 		    r->e, r->name, 0, "tensor '%s': a chunk is not as expected", at->name);
 	if (ndim == 0)
-		p->box.count[0] = 1;
-	memcpy(at->start, p->box.start, sizeof at->start);
+		p->slice.count[0] = 1;
+	memcpy(at->start, p->slice.start, sizeof at->start);
 	s = find_stored(r, at, &p->file);
 	if (!s)
 		return err_at(r->e, r->name, 0, "tensor '%s': a chunk is in no file", at->name);
@@ -207,7 +207,7 @@ read_tensor(struct reader *r, const char *name, const struct pickle_value *v, st
 	for (uint32_t i = 0; i < chunks->len; i++) {
 		if (read_chunk(r, pickle_item(chunks, i), &at, &piece[i]) < 0)
 			return -1;
-		if (!slice_inside(&piece[i].box, t->ndim, t->shape))
+		if (!slice_inside(&piece[i].slice, t->ndim, t->shape))
 			return err_at(
 			    r->e, r->name, 0, "tensor '%s': a chunk lies outside of it", name);
 	}

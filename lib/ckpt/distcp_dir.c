@@ -120,10 +120,10 @@ open_zip(const struct distcp_dir *dir, int file, const uint64_t place[2], struct
 static int
 fit(struct torch_tensor *t, const struct ckpt_piece *p)
 {
-	int extra = t->ndim - p->box.ndim;
+	int extra = t->ndim - p->slice.ndim;
 
-	if (t->ndim == 0 && slice_elements(&p->box) == 1) {
-		t->ndim = p->box.ndim;
+	if (t->ndim == 0 && slice_elements(&p->slice) == 1) {
+		t->ndim = p->slice.ndim;
 		for (int d = 0; d < t->ndim; d++)
 			t->shape[d] = t->stride[d] = 1;
 	}
@@ -131,12 +131,12 @@ fit(struct torch_tensor *t, const struct ckpt_piece *p)
 		if (t->shape[d] != 1)
 			return -1;
 	if (extra > 0) {
-		t->ndim = p->box.ndim;
+		t->ndim = p->slice.ndim;
 		memmove(t->shape, t->shape + extra, (size_t)t->ndim * sizeof *t->shape);
 		memmove(t->stride, t->stride + extra, (size_t)t->ndim * sizeof *t->stride);
 	}
-	return t->ndim == p->box.ndim &&
-		!memcmp(t->shape, p->box.count, (size_t)t->ndim * sizeof *t->shape)
+	return t->ndim == p->slice.ndim &&
+		!memcmp(t->shape, p->slice.count, (size_t)t->ndim * sizeof *t->shape)
 	    ? 0
 	    : -1;
 }
@@ -182,8 +182,8 @@ open_chunk(
 
 /* Of each chunk, the part of the box that lies in it. */
 int
-distcp_read(struct distcp_dir *dir, const struct ckpt_tensor *t, const struct slice *box, void *dst,
-    struct err *e)
+distcp_read(struct distcp_dir *dir, const struct ckpt_tensor *t, const struct slice *slice,
+    void *dst, struct err *e)
 {
 	for (int k = 0; k < t->num_pieces; k++) {
 		const struct ckpt_piece *p = &t->piece[k];
@@ -191,17 +191,17 @@ distcp_read(struct distcp_dir *dir, const struct ckpt_tensor *t, const struct sl
 		size_t size;
 		void *bytes;
 
-		if (!slice_intersect(&p->box, box, &part))
+		if (!slice_intersect(&p->slice, slice, &part))
 			continue;
 		if (open_chunk(dir, t, p, e) < 0)
 			return -1;
 		local = part;
 		for (int d = 0; d < local.ndim; d++)
-			local.start[d] -= p->box.start[d];
+			local.start[d] -= p->slice.start[d];
 		size = dtype_size(dir->tensor.dtype);
 		bytes = mem_alloc((size_t)slice_elements(&part), size);
 		torch_tensor_read(&dir->tensor, &local, bytes);
-		slice_copy(dst, box, bytes, &part, &part, size);
+		slice_copy(dst, slice, bytes, &part, &part, size);
 		free(bytes);
 	}
 	return 0;

@@ -31,7 +31,7 @@ int distcp_open(struct distcp_dir *dir, const char *path, struct err *e);
 void distcp_close(struct distcp_dir *dir);
 /* A box of a tensor of a known dtype, row-major and dense, in that dtype. A chunk is compared with
  * its checksum when it is first read; -1 then too. */
-int distcp_read(struct distcp_dir *dir, const struct ckpt_tensor *t, const struct slice *box,
+int distcp_read(struct distcp_dir *dir, const struct ckpt_tensor *t, const struct slice *slice,
     void *dst, struct err *e);
 /* The zip that an object is; closed by the caller, before the directory. */
 struct torchzip *distcp_load(

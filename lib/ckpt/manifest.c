@@ -102,7 +102,7 @@ is_plain(const char *s)
 static int
 parse_box(struct parse *p, struct row *r, char **field)
 {
-	struct slice *box = &r->piece.box;
+	struct slice *slice = &r->piece.slice;
 	uint64_t whole = dtype_size(r->dtype);
 	int ndim = parse_list(field[2], r->shape);
 
@@ -114,15 +114,16 @@ parse_box(struct parse *p, struct row *r, char **field)
 		    whole > INT64_MAX)
 			return err_at(
 			    p->e, p->name, r->line, "tensor '%s': impossible shape", r->name);
-	box->ndim = ndim;
-	if (parse_list(field[3], box->start) != ndim || parse_list(field[4], box->count) != ndim)
+	slice->ndim = ndim;
+	if (parse_list(field[3], slice->start) != ndim ||
+	    parse_list(field[4], slice->count) != ndim)
 		return err_at(p->e, p->name, r->line,
 		    "tensor '%s': start and count must be %d numbers each", r->name, ndim);
 	for (int d = 0; d < ndim; d++)
-		if (box->count[d] == 0)
+		if (slice->count[d] == 0)
 			return err_at(
 			    p->e, p->name, r->line, "tensor '%s': an empty piece", r->name);
-	if (!slice_inside(box, ndim, r->shape))
+	if (!slice_inside(slice, ndim, r->shape))
 		return err_at(p->e, p->name, r->line,
 		    "tensor '%s': the piece reaches outside the shape", r->name);
 	return 0;
@@ -137,7 +138,7 @@ static int
 parse_place(struct parse *p, struct row *r, char **field)
 {
 	struct manifest *m = p->m;
-	uint64_t bytes = (uint64_t)slice_elements(&r->piece.box) * dtype_size(r->dtype), n;
+	uint64_t bytes = (uint64_t)slice_elements(&r->piece.slice) * dtype_size(r->dtype), n;
 	const char *sums = field[8], *end = sums;
 
 	r->file = field[5];
@@ -233,8 +234,8 @@ compare_rows(const void *a, const void *b)
 	int c = strcmp(x->name, y->name);
 
 	for (int d = 0; c == 0 && d < SLICE_DIMS; d++)
-		c = (x->piece.box.start[d] > y->piece.box.start[d]) -
-		    (x->piece.box.start[d] < y->piece.box.start[d]);
+		c = (x->piece.slice.start[d] > y->piece.slice.start[d]) -
+		    (x->piece.slice.start[d] < y->piece.slice.start[d]);
 	return c ? c : (x->line > y->line) - (x->line < y->line);
 }
 
@@ -291,10 +292,10 @@ collect_tensors(struct parse *p)
 			*t = (struct ckpt_tensor){
 				.name = r->name, .dtype = r->dtype, .piece = &piece[i]
 			};
-			t->ndim = r->piece.box.ndim;
+			t->ndim = r->piece.slice.ndim;
 			memcpy(t->shape, r->shape, sizeof t->shape);
 		}
-		if (t->dtype != r->dtype || t->ndim != r->piece.box.ndim ||
+		if (t->dtype != r->dtype || t->ndim != r->piece.slice.ndim ||
 		    memcmp(t->shape, r->shape, sizeof t->shape))
 			return err_at(p->e, p->name, r->line,
 			    "tensor '%s': dtype or shape differ from its other pieces", r->name);
@@ -480,9 +481,9 @@ manifest_print_piece(
 	str_addf(out, "%s\t%s\t", t->name, dtype_name(t->dtype));
 	manifest_print_list(out, t->ndim, t->shape);
 	str_addc(out, '\t');
-	manifest_print_list(out, t->ndim, p->box.start);
+	manifest_print_list(out, t->ndim, p->slice.start);
 	str_addc(out, '\t');
-	manifest_print_list(out, t->ndim, p->box.count);
+	manifest_print_list(out, t->ndim, p->slice.count);
 	str_addf(out, "\t%s\t%llu\t%llu", file, (unsigned long long)p->offset,
 	    (unsigned long long)p->bytes);
 	for (int64_t i = 0; i < p->num_sums; i++)

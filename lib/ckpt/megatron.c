@@ -280,17 +280,17 @@ megatron_rank_shape(
  * a run of rows, and along the cut to the end of the rank's part of a block. */
 static void
 piece_at(const struct megatron_tensor *t, const struct megatron_rows *r, int64_t ranks,
-    const struct slice *box, struct megatron_piece *p)
+    const struct slice *slice, struct megatron_piece *p)
 {
 	int64_t at[2] = { 0 }, row = p->param.start[0], run = r->run - row % r->run;
 
 	at[0] = r->first + row / r->run * r->step + row % r->run;
 	at[1] = p->param.start[1];
 	p->rank = 0;
-	p->tensor.ndim = p->param.ndim = box->ndim;
-	for (int d = 0; d < box->ndim; d++) {
+	p->tensor.ndim = p->param.ndim = slice->ndim;
+	for (int d = 0; d < slice->ndim; d++) {
 		int64_t block = t->shape[d] / (d == 0 ? t->blocks : 1), part = block / ranks,
-			left = box->start[d] + box->count[d] - p->param.start[d];
+			left = slice->start[d] + slice->count[d] - p->param.start[d];
 
 		p->tensor.start[d] = at[d];
 		if (d == t->cut) {
@@ -307,24 +307,24 @@ piece_at(const struct megatron_tensor *t, const struct megatron_rows *r, int64_t
 /* By columns, then by rows: only tensors that are cut by columns have more than one of them. */
 bool
 megatron_next(const struct megatron_map *m, int i, struct megatron_ranks ranks,
-    const struct slice *box, struct megatron_piece *p)
+    const struct slice *slice, struct megatron_piece *p)
 {
 	const struct megatron_rows *r = &m->rows[i];
 	const struct megatron_tensor *t = &m->tensor[r->tensor];
 
 	if (p->param.ndim == 0) {
-		p->param = *box;
+		p->param = *slice;
 	} else {
-		int last = box->ndim - 1;
+		int last = slice->ndim - 1;
 
 		p->param.start[last] += p->param.count[last];
-		if (last > 0 && p->param.start[last] == box->start[last] + box->count[last]) {
-			p->param.start[last] = box->start[last];
+		if (last > 0 && p->param.start[last] == slice->start[last] + slice->count[last]) {
+			p->param.start[last] = slice->start[last];
 			p->param.start[0] += p->param.count[0];
 		}
 	}
-	if (slice_elements(box) == 0 || p->param.start[0] == box->start[0] + box->count[0])
+	if (slice_elements(slice) == 0 || p->param.start[0] == slice->start[0] + slice->count[0])
 		return false;
-	piece_at(t, r, megatron_num_ranks(t, ranks), box, p);
+	piece_at(t, r, megatron_num_ranks(t, ranks), slice, p);
 	return true;
 }

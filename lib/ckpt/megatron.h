@@ -93,6 +93,6 @@ struct megatron_piece {
 /* The next piece of a box of parameter i. Starts with a zeroed piece; false after the last.
  * Together they tile the box. One rank's tensor is the whole one with ranks of 1. */
 bool megatron_next(const struct megatron_map *m, int i, struct megatron_ranks ranks,
-    const struct slice *box, struct megatron_piece *p);
+    const struct slice *slice, struct megatron_piece *p);
 
 #endif

@@ -24,14 +24,14 @@ compare_corners(const void *a, const void *b)
 
 /* Writes the 2^ndim corners of a box, with alternating signs; returns how many. */
 static size_t
-add_corners(struct corner *c, const struct slice *box, int sign)
+add_corners(struct corner *c, const struct slice *slice, int sign)
 {
-	size_t n = (size_t)1 << box->ndim;
+	size_t n = (size_t)1 << slice->ndim;
 
 	for (size_t k = 0; k < n; k++) {
 		c[k] = (struct corner){ .sign = sign };
-		for (int d = 0; d < box->ndim; d++) {
-			c[k].at[d] = box->start[d] + (k >> d & 1 ? box->count[d] : 0);
+		for (int d = 0; d < slice->ndim; d++) {
+			c[k].at[d] = slice->start[d] + (k >> d & 1 ? slice->count[d] : 0);
 			if (k >> d & 1)
 				c[k].sign = -c[k].sign;
 		}
@@ -54,7 +54,7 @@ tiles(const struct ckpt_tensor *t)
 	bool good = true;
 
 	for (int k = 0; k < t->num_pieces; k++)
-		n += add_corners(c + n, &t->piece[k].box, 1);
+		n += add_corners(c + n, &t->piece[k].slice, 1);
 	qsort(c, n, sizeof *c, compare_corners);
 	while (good && i < n) {
 		int64_t sum = 0;
@@ -77,7 +77,7 @@ piece_check_tiles(const struct ckpt_tensor *t, struct err *e)
 	int64_t left = slice_elements(&whole);
 
 	for (int k = 0; k < t->num_pieces; k++) {
-		left -= slice_elements(&t->piece[k].box);
+		left -= slice_elements(&t->piece[k].slice);
 		if (left < 0)
 			return err_set(e, "tensor '%s': pieces overlap", t->name);
 	}

@@ -17,7 +17,7 @@
 #define CKPT_BLOCK_BYTES ((uint64_t)4 << 20)
 
 struct ckpt_piece {
-	struct slice box;
+	struct slice slice;
 	int file;               /* below ckpt_num_files */
 	uint64_t offset, bytes; /* in the file */
 	/* one per block; 1 for a larger piece under a manifest of version 1 */

@@ -161,7 +161,7 @@ add_tensor(
     const struct source *s, const struct param *p, const char *state, struct source_tensor *out)
 {
 	out->part = (struct source_part){
-		.param = p, .state = state, .box = slice_whole(p->ndim, p->shape)
+		.param = p, .state = state, .slice = slice_whole(p->ndim, p->shape)
 	};
 	source_name(p, state, out->name);
 	return s->kind->find(s, &out->part, &out->stored);
@@ -215,10 +215,10 @@ source_read(
 	source_name(p->param, p->state, name);
 	if (!s->kind->find(s, p, &t))
 		return err_at(e, s->path, 0, "no tensor '%s'", name);
-	if (!slice_inside(&p->box, p->param->ndim, p->param->shape))
+	if (!slice_inside(&p->slice, p->param->ndim, p->param->shape))
 		return err_at(
 		    e, s->path, 0, "tensor '%s' does not contain the requested part", name);
-	total = slice_elements(&p->box);
+	total = slice_elements(&p->slice);
 	if (total == 0)
 		return 0;
 	if (t.dtype == dtype)
@@ -226,14 +226,15 @@ source_read(
 	most = total < CONVERT_CHUNK ? total : CONVERT_CHUNK;
 	raw = mem_alloc((size_t)most, dtype_size(t.dtype));
 	for (int64_t at = 0; at < total && rc == 0; at += most) {
-		struct slice box[SLICE_FLAT_MAX];
-		int boxes = slice_flat(&p->box, at, total - at < most ? total - at : most, box);
+		struct slice slice[SLICE_FLAT_MAX];
+		int slices =
+		    slice_flat(&p->slice, at, total - at < most ? total - at : most, slice);
 
-		for (int i = 0; i < boxes && rc == 0; i++) {
-			int64_t n = slice_elements(&box[i]);
+		for (int i = 0; i < slices && rc == 0; i++) {
+			int64_t n = slice_elements(&slice[i]);
 			struct dtype_lost lost;
 
-			part.box = box[i];
+			part.slice = slice[i];
 			rc = s->kind->read(s, &part, raw, e);
 			if (rc < 0)
 				break;

@@ -63,7 +63,7 @@ struct source_part {
 	const struct param *param; /* of any table of the source's model */
 	const char *state;         /* "exp_avg", or STATE_AVERAGE */
 	int copy;
-	struct slice box;
+	struct slice slice;
 };
 
 /* How a parameter or a state is stored. */

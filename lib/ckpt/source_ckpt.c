@@ -229,7 +229,7 @@ static int
 read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
 {
 	const struct ckpt_tensor *t = tensor_of(s, p);
-	int rc = ckpt_read(ckpt_of(s), t->name, &p->box, dst, e);
+	int rc = ckpt_read(ckpt_of(s), t->name, &p->slice, dst, e);
 
 	s->damaged |= ckpt_damaged(ckpt_of(s));
 	return rc;

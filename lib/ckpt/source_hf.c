@@ -268,24 +268,24 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 
 /* Copied first and transposed afterwards, so that the copy runs along rows. */
 static void
-read_box(const struct safetensors_entry *t, const struct family_place *place,
+read_slice(const struct safetensors_entry *t, const struct family_place *place,
     const struct slice *of, void *dst)
 {
-	struct slice box = family_stored_box(place, of);
+	struct slice slice = family_stored_slice(place, of);
 	struct slice whole = slice_whole(place->ndim, place->shape);
 	size_t size = dtype_size(t->dtype);
-	int64_t first, n = slice_span(&box, &whole, &first);
+	int64_t first, n = slice_span(&slice, &whole, &first);
 	const char *bytes = (const char *)t->data + (size_t)first * size;
 
 	map_will_need(bytes, (uint64_t)n * size);
 	if (place->transposed) {
-		void *stored = mem_alloc((size_t)slice_elements(&box), size);
+		void *stored = mem_alloc((size_t)slice_elements(&slice), size);
 
-		slice_copy(stored, &box, t->data, &whole, &box, size);
-		slice_transpose(dst, stored, box.count[0], box.count[1], size);
+		slice_copy(stored, &slice, t->data, &whole, &slice, size);
+		slice_transpose(dst, stored, slice.count[0], slice.count[1], size);
 		free(stored);
 	} else {
-		slice_copy(dst, &box, t->data, &whole, &box, size);
+		slice_copy(dst, &slice, t->data, &whole, &slice, size);
 	}
 	map_forget_part(bytes, (uint64_t)n * size);
 }
@@ -296,16 +296,17 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 {
 	struct family_place place;
 	const struct safetensors_entry *t = entry_of(s, p, &place);
-	int64_t end = p->box.start[0] + p->box.count[0], height = place.box.count[0];
-	struct slice box = p->box;
+	int64_t end = p->slice.start[0] + p->slice.count[0], height = place.slice.count[0];
+	struct slice slice = p->slice;
 
 	(void)e;
-	for (; box.start[0] < end; box.start[0] += box.count[0]) {
-		box.count[0] = end - box.start[0];
+	for (; slice.start[0] < end; slice.start[0] += slice.count[0]) {
+		slice.count[0] = end - slice.start[0];
 		if (place.runs > 1)
-			box.count[0] = int64_min(box.count[0], height - box.start[0] % height);
-		read_box(t, &place, &box, dst);
-		dst = (char *)dst + (size_t)slice_elements(&box) * dtype_size(t->dtype);
+			slice.count[0] =
+			    int64_min(slice.count[0], height - slice.start[0] % height);
+		read_slice(t, &place, &slice, dst);
+		dst = (char *)dst + (size_t)slice_elements(&slice) * dtype_size(t->dtype);
 	}
 	return 0;
 }

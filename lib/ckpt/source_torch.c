@@ -566,16 +566,16 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 
 /* A piece of a box into the array of the box: at once, or row by row when it is narrower. */
 static void
-read_piece(const struct torch_tensor *x, const struct megatron_piece *p, const struct slice *box,
+read_piece(const struct torch_tensor *x, const struct megatron_piece *p, const struct slice *slice,
     char *dst)
 {
-	int last = box->ndim - 1;
-	int64_t width = last ? box->count[last] : 1, rows = p->param.count[0];
-	int64_t at = (p->param.start[0] - box->start[0]) * width;
+	int last = slice->ndim - 1;
+	int64_t width = last ? slice->count[last] : 1, rows = p->param.count[0];
+	int64_t at = (p->param.start[0] - slice->start[0]) * width;
 	struct slice part = p->tensor;
 
 	if (last)
-		at += p->param.start[last] - box->start[last];
+		at += p->param.start[last] - slice->start[last];
 	if (!last || p->param.count[last] == width)
 		rows = 1;
 	else
@@ -595,14 +595,14 @@ read_copy(struct torch_source *t, const struct source_part *p, void *dst, struct
 
 	if (!place_of(t, p, &at, &copies))
 		BUG("copy %d of '%s'", p->copy, p->param->name);
-	while (megatron_next(&t->map, at.param, t->ranks, &p->box, &piece)) {
+	while (megatron_next(&t->map, at.param, t->ranks, &p->slice, &piece)) {
 		const struct torch_tensor *x = stored(t, &at, piece.rank);
 
 		if (!t->compared && torch_tensor_check(x, e) < 0) {
 			t->s.damaged = true;
 			return -1;
 		}
-		read_piece(x, &piece, &p->box, dst);
+		read_piece(x, &piece, &p->slice, dst);
 	}
 	return 0;
 }
@@ -631,7 +631,7 @@ compare_copies(
 {
 	struct source_part other = *p;
 	struct source_stored how;
-	int64_t n = slice_elements(&p->box);
+	int64_t n = slice_elements(&p->slice);
 	bool same = true;
 	int rc = 0;
 
@@ -659,7 +659,7 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	struct torch_source *t = torch_of(s);
 	struct source_stored how;
 	struct source_part part = *p;
-	int64_t rows = p->box.count[0], width = slice_elements(&p->box) / rows;
+	int64_t rows = p->slice.count[0], width = slice_elements(&p->slice) / rows;
 	int64_t most = int64_max(READ_ELEMENTS / width, 1);
 
 	if (!find_part(s, p, &how))
@@ -669,13 +669,13 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	for (int64_t at = 0; at < rows; at += most) {
 		char *out = (char *)dst + (size_t)(at * width) * dtype_size(how.dtype);
 
-		part.box.start[0] = p->box.start[0] + at;
-		part.box.count[0] = int64_min(most, rows - at);
+		part.slice.start[0] = p->slice.start[0] + at;
+		part.slice.count[0] = int64_min(most, rows - at);
 		if (read_copy(t, &part, out, e) < 0 ||
 		    (p->copy == 0 &&
 			compare_copies(t, &part, (struct dtype_array){ out, how.dtype }, e) < 0))
 			return -1;
-		t->unread += part.box.count[0] * width * (int64_t)dtype_size(how.dtype);
+		t->unread += part.slice.count[0] * width * (int64_t)dtype_size(how.dtype);
 		if (t->unread < FORGET_BYTES)
 			continue;
 		t->unread = 0;
@@ -697,13 +697,13 @@ header_hash(const struct source *s)
 	hash_stream_add(h, s->options.buf, s->options.len);
 	for (int64_t i = 0; i < t->map.count * torch_width(t); i++) {
 		const struct torch_tensor *x = &t->cell[i].weight;
-		struct slice box = slice_whole(x->ndim, x->shape);
+		struct slice slice = slice_whole(x->ndim, x->shape);
 		char bytes[NAMED * sizeof(double)] = { 0 };
 
 		for (int d = 0; d < x->ndim; d++)
-			box.count[d] = int64_min(box.count[d], d < x->ndim - 1 ? 1 : NAMED);
+			slice.count[d] = int64_min(slice.count[d], d < x->ndim - 1 ? 1 : NAMED);
 		if (dtype_is_float(x->dtype))
-			torch_tensor_read(x, &box, bytes);
+			torch_tensor_read(x, &slice, bytes);
 		hash_stream_add(h, bytes, sizeof bytes);
 	}
 	return hash_stream_free(h);

@@ -466,13 +466,14 @@ failed:
 
 /* The whole tensor has all columns, so that pieces are rows of the box. */
 int
-dist_read(struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e)
+dist_read(
+    struct dist_source *d, int i, int kind, const struct slice *slice, void *dst, struct err *e)
 {
 	const struct dist_tensor *h = &d->held[(size_t)d->map.rows[i].tensor * DIST_KINDS + kind];
 	struct megatron_piece p = { 0 };
 	char *at = dst;
 
-	while (megatron_next(&d->map, i, (struct megatron_ranks){ 1, 1 }, box, &p)) {
+	while (megatron_next(&d->map, i, (struct megatron_ranks){ 1, 1 }, slice, &p)) {
 		struct slice part = { p.tensor.ndim + h->ndim, { h->at[0], h->at[1] }, { 1, 1 } };
 
 		for (int k = 0; k < p.tensor.ndim; k++) {
@@ -530,8 +531,8 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	int i = source_index(s, p->param), kind = kind_of(d, p);
 
 	if (d->range && kind != DIST_WEIGHT)
-		return dist_read_flat(d, i, kind, &p->box, dst, e);
-	return dist_read(d, i, kind, &p->box, dst, e);
+		return dist_read_flat(d, i, kind, &p->slice, dst, e);
+	return dist_read(d, i, kind, &p->slice, dst, e);
 }
 
 static int

@@ -218,14 +218,15 @@ dist_flat_tensor(const struct dist_source *d, int tensor, int kind)
 
 /* Of each piece, the rows of the rank's tensor that it lies in are a range of the bucket. */
 static int
-read_kind(struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e)
+read_kind(
+    struct dist_source *d, int i, int kind, const struct slice *slice, void *dst, struct err *e)
 {
 	int tensor = d->map.rows[i].tensor, rc = 0;
 	struct megatron_piece p = { 0 };
 	int64_t shape[SLICE_DIMS];
 
 	megatron_rank_shape(&d->map.tensor[tensor], ranks_of(d), shape);
-	while (rc == 0 && megatron_next(&d->map, i, ranks_of(d), box, &p)) {
+	while (rc == 0 && megatron_next(&d->map, i, ranks_of(d), slice, &p)) {
 		const struct dist_range *r = find_range(d, tensor, p.rank);
 		struct slice rows = p.param, range = { 1, { 0 }, { 0 } };
 		int64_t width = rows.ndim == 2 ? shape[1] : 1;
@@ -239,7 +240,7 @@ read_kind(struct dist_source *d, int i, int kind, const struct slice *box, void 
 		bytes = mem_alloc((size_t)range.count[0], size);
 		rc = distcp_read(&d->dir, r->bucket[kind], &range, bytes, e);
 		if (rc == 0)
-			slice_copy(dst, box, bytes, &rows, &p.param, size);
+			slice_copy(dst, slice, bytes, &rows, &p.param, size);
 		free(bytes);
 	}
 	return rc;
@@ -249,16 +250,16 @@ read_kind(struct dist_source *d, int i, int kind, const struct slice *box, void 
 
 /* Whether a box of masters rounds to the weights. */
 static int
-prove(struct dist_source *d, int i, const struct slice *box, const void *master, struct err *e)
+prove(struct dist_source *d, int i, const struct slice *slice, const void *master, struct err *e)
 {
 	int tensor = d->map.rows[i].tensor;
 	enum dtype weight = d->held[(size_t)tensor * DIST_KINDS].t->dtype,
 		   main = dist_flat_tensor(d, tensor, DIST_MASTER)->dtype;
-	int64_t n = slice_elements(box), k = 0;
+	int64_t n = slice_elements(slice), k = 0;
 	void *stored = mem_alloc((size_t)n, dtype_size(weight)),
 	     *rounded = mem_alloc((size_t)n, dtype_size(weight));
 	double *a = mem_alloc((size_t)n, sizeof *a), *b = mem_alloc((size_t)n, sizeof *b);
-	int rc = dist_read(d, i, DIST_WEIGHT, box, stored, e);
+	int rc = dist_read(d, i, DIST_WEIGHT, slice, stored, e);
 
 	if (rc == 0) {
 		dtype_convert(rounded, weight, master, main, n);
@@ -282,20 +283,20 @@ prove(struct dist_source *d, int i, const struct slice *box, const void *master,
 /* Masters are proved whole, a bounded number of elements at a time. */
 int
 dist_read_flat(
-    struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e)
+    struct dist_source *d, int i, int kind, const struct slice *slice, void *dst, struct err *e)
 {
 	const char *master = dst;
-	int64_t total = slice_elements(box);
+	int64_t total = slice_elements(slice);
 	enum dtype t;
 
-	if (read_kind(d, i, kind, box, dst, e) < 0)
+	if (read_kind(d, i, kind, slice, dst, e) < 0)
 		return -1;
 	if (kind != DIST_MASTER)
 		return 0;
 	t = dist_flat_tensor(d, d->map.rows[i].tensor, DIST_MASTER)->dtype;
 	for (int64_t at = 0; at < total; at += PROOF_CHUNK) {
 		struct slice part[SLICE_FLAT_MAX];
-		int n = slice_flat(box, at, int64_min(PROOF_CHUNK, total - at), part);
+		int n = slice_flat(slice, at, int64_min(PROOF_CHUNK, total - at), part);
 
 		for (int k = 0; k < n; k++) {
 			if (prove(d, i, &part[k], master, e) < 0)
@@ -316,12 +317,12 @@ prove_some(struct dist_source *d, int i, struct err *e)
 	double master[PROOF_ELEMENTS];
 
 	while (megatron_next(&d->map, i, ranks_of(d), &whole, &it)) {
-		struct slice box = it.param;
+		struct slice slice = it.param;
 
-		box.count[0] = p->ndim == 2 ? 1 : int64_min(box.count[0], PROOF_ELEMENTS);
-		box.count[1] = int64_min(box.count[1], PROOF_ELEMENTS);
-		if (read_kind(d, i, DIST_MASTER, &box, master, e) < 0 ||
-		    prove(d, i, &box, master, e) < 0)
+		slice.count[0] = p->ndim == 2 ? 1 : int64_min(slice.count[0], PROOF_ELEMENTS);
+		slice.count[1] = int64_min(slice.count[1], PROOF_ELEMENTS);
+		if (read_kind(d, i, DIST_MASTER, &slice, master, e) < 0 ||
+		    prove(d, i, &slice, master, e) < 0)
 			return -1;
 	}
 	return 0;

@@ -42,7 +42,7 @@ struct dist_source {
 
 /* A box of parameter i of a kind that is stored in whole tensors. */
 int dist_read(
-    struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e);
+    struct dist_source *d, int i, int kind, const struct slice *slice, void *dst, struct err *e);
 /* What states of a kind are called: the k-th name, or NULL after the last. */
 const char *dist_state_name(const struct dist_source *d, int kind, int k);
 
@@ -59,6 +59,6 @@ const struct ckpt_tensor *dist_flat_tensor(const struct dist_source *d, int tens
 void dist_open_flat(struct dist_source *d);
 /* A box of parameter i of a kind. A master is compared with its weight. */
 int dist_read_flat(
-    struct dist_source *d, int i, int kind, const struct slice *box, void *dst, struct err *e);
+    struct dist_source *d, int i, int kind, const struct slice *slice, void *dst, struct err *e);
 
 #endif

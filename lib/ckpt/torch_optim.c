@@ -83,14 +83,14 @@ list_items(struct reading *x)
 /* A part of a row of both. */
 static bool
 same_row(
-    const struct torch_tensor *fine, const struct torch_tensor *coarse, const struct slice *box)
+    const struct torch_tensor *fine, const struct torch_tensor *coarse, const struct slice *slice)
 {
 	char a[SAMPLE * sizeof(double)], b[SAMPLE * sizeof(double)];
 
-	torch_tensor_read(fine, box, a);
-	torch_tensor_read(coarse, box, b);
+	torch_tensor_read(fine, slice, a);
+	torch_tensor_read(coarse, slice, b);
 	return torch_same((struct dtype_array){ a, fine->dtype },
-	    (struct dtype_array){ b, coarse->dtype }, slice_elements(box));
+	    (struct dtype_array){ b, coarse->dtype }, slice_elements(slice));
 }
 
 /* The first elements of the first row, and the last of the last. */

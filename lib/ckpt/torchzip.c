@@ -402,7 +402,7 @@ copy_row(char *dst, const unsigned char *src, int64_t count, int64_t step, size_
 
 /* Row by row; at counts the rows like the wheels of an odometer. */
 void
-torch_tensor_read(const struct torch_tensor *t, const struct slice *box, void *dst)
+torch_tensor_read(const struct torch_tensor *t, const struct slice *slice, void *dst)
 {
 	int64_t at[SLICE_DIMS] = { 0 }, offset = 0, row;
 	int last = t->ndim - 1, d;
@@ -413,17 +413,17 @@ torch_tensor_read(const struct torch_tensor *t, const struct slice *box, void *d
 		memcpy(dst, t->data, size);
 		return;
 	}
-	if (slice_elements(box) == 0)
+	if (slice_elements(slice) == 0)
 		return;
-	row = box->count[last];
+	row = slice->count[last];
 	for (d = 0; d <= last; d++)
-		offset += box->start[d] * t->stride[d];
+		offset += slice->start[d] * t->stride[d];
 	do {
 		copy_row(out, t->data + (size_t)offset * size, row, t->stride[last], size);
 		out += (size_t)row * size;
 		for (d = last - 1; d >= 0; d--) {
 			offset += t->stride[d];
-			if (++at[d] < box->count[d])
+			if (++at[d] < slice->count[d])
 				break;
 			offset -= at[d] * t->stride[d];
 			at[d] = 0;

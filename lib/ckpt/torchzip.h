@@ -53,7 +53,7 @@ int64_t torch_tensor_elements(const struct torch_tensor *t);
 int torch_tensor_check(const struct torch_tensor *t, struct err *e);
 /* Copies a box of as many dimensions, row-major and dense. A scalar has one element, whatever the
  * box. */
-void torch_tensor_read(const struct torch_tensor *t, const struct slice *box, void *dst);
+void torch_tensor_read(const struct torch_tensor *t, const struct slice *slice, void *dst);
 /* The type that a value such as torch.bfloat16 names, or DTYPE_NONE. */
 enum dtype torch_dtype(const struct pickle_value *v);
 

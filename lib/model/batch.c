@@ -181,7 +181,7 @@ batch_uneven(const struct batch_ramp *r, int64_t unit)
 
 /* Steps of the size at `from` that begin before the size changes, if it ever does. */
 static int64_t
-stretch_steps(const struct batch_ramp *r, int64_t from)
+range_steps(const struct batch_ramp *r, int64_t from)
 {
 	int64_t end = INT64_MAX, k = r->num_increments ? increments_at(r, from) : 0;
 
@@ -209,7 +209,7 @@ batch_steps(const struct batch_ramp *r, int64_t from, int64_t to)
 	do {
 		int64_t whole_ones = from < to ? (to - from) / batch_at(r, from) : 0;
 
-		n = stretch_steps(r, from);
+		n = range_steps(r, from);
 		n = n < whole_ones ? n : whole_ones;
 		from += n * batch_at(r, from);
 		steps += n;
@@ -221,7 +221,7 @@ int64_t
 batch_end(const struct batch_ramp *r, int64_t from, int64_t steps)
 {
 	while (steps > 0) {
-		int64_t n = stretch_steps(r, from);
+		int64_t n = range_steps(r, from);
 
 		n = n < steps ? n : steps;
 		from += n * batch_at(r, from);

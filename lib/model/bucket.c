@@ -32,7 +32,7 @@ shard_of(
 	layout_expert_coord(of->layout, coord, at);
 	if (p->expert >= 0 && p->expert / experts != at[EX_EP])
 		return false;
-	sh->box = param_slice(p, of->model, of->layout, coord, &rows);
+	sh->slice = param_slice(p, of->model, of->layout, coord, &rows);
 	sh->count = 1;
 	for (int k = 0; k < p->ndim; k++) {
 		sh->shape[k] = k == p->shard_dim ? rows : p->shape[k];
@@ -413,7 +413,7 @@ shard_share(const struct shards *s, const struct shard *sh)
 int
 shard_pieces(const struct shard *sh, const struct part *p, struct slice out[SLICE_FLAT_MAX])
 {
-	struct part real = part_cut(p, sh->offset, slice_elements(&sh->box));
+	struct part real = part_cut(p, sh->offset, slice_elements(&sh->slice));
 
-	return real.count ? slice_flat(&sh->box, real.first - sh->offset, real.count, out) : 0;
+	return real.count ? slice_flat(&sh->slice, real.first - sh->offset, real.count, out) : 0;
 }

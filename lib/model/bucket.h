@@ -37,7 +37,7 @@ struct shard {
 	int64_t shape[SLICE_DIMS]; /* as allocated, with padded rows */
 	int64_t offset, count;     /* in the flat order, elements */
 	/* the real elements, global; they come first in memory. May be empty (count 0) */
-	struct slice box;
+	struct slice slice;
 	/* the last stage's copy of a tied table: not counted in norms, not saved */
 	bool tied_copy;
 	bool owner; /* this rank's copy is counted and saved (over tp and pp; every data rank) */

@@ -503,14 +503,14 @@ family_write_layer_types(const struct model_config *c, struct str *out)
 static void
 transpose(struct family_place *out)
 {
-	int64_t s = out->shape[0], a = out->box.start[0], n = out->box.count[0];
+	int64_t s = out->shape[0], a = out->slice.start[0], n = out->slice.count[0];
 
 	out->shape[0] = out->shape[1];
 	out->shape[1] = s;
-	out->box.start[0] = out->box.start[1];
-	out->box.start[1] = a;
-	out->box.count[0] = out->box.count[1];
-	out->box.count[1] = n;
+	out->slice.start[0] = out->slice.start[1];
+	out->slice.start[1] = a;
+	out->slice.count[0] = out->slice.count[1];
+	out->slice.count[1] = n;
 }
 
 /* From a tensor of one expert to that of all experts of the layer. */
@@ -519,13 +519,13 @@ stack(struct family_place *out, int64_t experts, int64_t expert)
 {
 	for (int d = out->ndim++; d > 0; d--) {
 		out->shape[d] = out->shape[d - 1];
-		out->box.start[d] = out->box.start[d - 1];
-		out->box.count[d] = out->box.count[d - 1];
+		out->slice.start[d] = out->slice.start[d - 1];
+		out->slice.count[d] = out->slice.count[d - 1];
 	}
 	out->shape[0] = experts;
-	out->box.ndim = out->ndim;
-	out->box.start[0] = expert;
-	out->box.count[0] = 1;
+	out->slice.ndim = out->ndim;
+	out->slice.start[0] = expert;
+	out->slice.count[0] = 1;
 }
 
 /*
@@ -550,20 +550,20 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	param_name(mine->hf, (const int[2]){ p->layer, p->expert }, out->name, sizeof out->name);
 	out->ndim = p->ndim;
 	memcpy(out->shape, p->shape, sizeof out->shape);
-	out->box = slice_whole(p->ndim, p->shape);
+	out->slice = slice_whole(p->ndim, p->shape);
 	for (const struct family_name *n = f->names; n->hf; n++)
 		if (n != mine && !strcmp(n->hf, mine->hf)) {
 			others += param_rows(c, n->name);
 			before += n < mine ? param_rows(c, n->name) : 0;
 		}
 	out->shape[0] += others;
-	out->box.start[0] = before;
+	out->slice.start[0] = before;
 	out->runs = 1;
 	if (f->heads_take_turns && others > 0) {
 		out->runs = c->num_attention_heads;
 		out->apart = out->shape[0] / out->runs;
-		out->box.start[0] /= out->runs;
-		out->box.count[0] /= out->runs;
+		out->slice.start[0] /= out->runs;
+		out->slice.count[0] /= out->runs;
 	}
 	out->transposed = mine->transposed && p->ndim == 2;
 	if (out->transposed)
@@ -575,18 +575,18 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 }
 
 struct slice
-family_stored_box(const struct family_place *place, const struct slice *of)
+family_stored_slice(const struct family_place *place, const struct slice *of)
 {
-	int64_t run = place->runs > 1 ? of->start[0] / place->box.count[0] : 0;
-	struct slice box = place->box;
-	int stacked = box.ndim - of->ndim;
+	int64_t run = place->runs > 1 ? of->start[0] / place->slice.count[0] : 0;
+	struct slice slice = place->slice;
+	int stacked = slice.ndim - of->ndim;
 
 	for (int d = 0; d < of->ndim; d++) {
 		int from = place->transposed ? of->ndim - 1 - d : d;
 
-		box.start[d + stacked] += of->start[from];
-		box.count[d + stacked] = of->count[from];
+		slice.start[d + stacked] += of->start[from];
+		slice.count[d + stacked] = of->count[from];
 	}
-	box.start[0] += run * (place->apart - place->box.count[0]);
-	return box;
+	slice.start[0] += run * (place->apart - place->slice.count[0]);
+	return slice;
 }

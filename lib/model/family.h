@@ -64,14 +64,14 @@ struct family_place {
 	char name[128];
 	int ndim;
 	int64_t shape[SLICE_DIMS];
-	struct slice box;
+	struct slice slice;
 	int64_t runs, apart;
 	bool transposed;
 };
 int family_place(const struct family *f, const struct model_config *c, const struct param *p,
     struct family_place *out, struct err *e);
 /* The box of the stored tensor that is a box of p's rows within one run. */
-struct slice family_stored_box(const struct family_place *place, const struct slice *of);
+struct slice family_stored_slice(const struct family_place *place, const struct slice *of);
 
 /* The dictionaries rope_scaling and rope_parameters, of both generations of config.json; rope_theta
  * at the top is a key of the family. */

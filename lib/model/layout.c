@@ -254,27 +254,29 @@ layout_check_length(const struct layout *l, int64_t seq_length, const char *name
 	int64_t c = l->context_parallel_size;
 	struct str s = { 0 };
 
-	if (c > 1 && seq_length % (STRETCHES * c)) {
+	if (c > 1 && seq_length % (POSITION_RANGES * c)) {
 		complain(&s, "context-parallel-size", c, name, seq_length,
-		    seq_length % STRETCHES ? 1 : divisor_below(seq_length / STRETCHES, c));
+		    seq_length % POSITION_RANGES ? 1
+						 : divisor_below(seq_length / POSITION_RANGES, c));
 		err_set(e, "%s", s.buf);
 	}
 	str_release(&s);
-	return c > 1 && seq_length % (STRETCHES * c) ? -1 : 0;
+	return c > 1 && seq_length % (POSITION_RANGES * c) ? -1 : 0;
 }
 
 int
-layout_positions(const struct layout *l, int64_t seq_length, int cp, struct stretch out[STRETCHES])
+layout_positions(
+    const struct layout *l, int64_t seq_length, int cp, struct position_range out[POSITION_RANGES])
 {
-	int64_t pieces = STRETCHES * l->context_parallel_size, count = seq_length / pieces;
+	int64_t pieces = POSITION_RANGES * l->context_parallel_size, count = seq_length / pieces;
 
 	if (l->context_parallel_size == 1) {
-		out[0] = (struct stretch){ 0, seq_length };
+		out[0] = (struct position_range){ 0, seq_length };
 		return 1;
 	}
-	out[0] = (struct stretch){ cp * count, count };
-	out[1] = (struct stretch){ (pieces - 1 - cp) * count, count };
-	return STRETCHES;
+	out[0] = (struct position_range){ cp * count, count };
+	out[1] = (struct position_range){ (pieces - 1 - cp) * count, count };
+	return POSITION_RANGES;
 }
 
 int64_t
@@ -288,7 +290,7 @@ int
 layout_holder(const struct layout *l, int64_t seq_length, int64_t position, int64_t *number)
 {
 	for (int cp = 0; cp < l->context_parallel_size; cp++) {
-		struct stretch has[STRETCHES];
+		struct position_range has[POSITION_RANGES];
 		int n = layout_positions(l, seq_length, cp, has);
 		int64_t before = 0;
 
@@ -391,7 +393,7 @@ layout_check_rows(const struct layout *l, int64_t seq_length, struct err *e)
 		return -1;
 	if (layout_held(l, seq_length) % n == 0)
 		return 0;
-	unit = c > 1 ? layout_lcm(STRETCHES * c, c * n) : n;
+	unit = c > 1 ? layout_lcm(POSITION_RANGES * c, c * n) : n;
 	below = seq_length / unit * unit;
 	if (c > 1)
 		snprintf(context, sizeof context, " x --context-parallel-size %lld", (long long)c);

@@ -13,7 +13,7 @@
 
 enum axis { AX_TP, AX_CP, AX_DP, AX_PP, AX_COUNT };
 #define AX_BIT(a) (1u << (a))
-enum { STRETCHES = 2 }; /* the maximum of a rank in a sample */
+enum { POSITION_RANGES = 2 }; /* the maximum of a rank in a sample */
 
 enum { SPLIT_MAX = 512 }; /* virtual stages, at most */
 
@@ -99,7 +99,7 @@ int64_t layout_stride(const struct layout *l, enum axis a);
 int64_t layout_group(const struct layout *l, unsigned axes, int64_t rank);
 
 /* Consecutive positions of a sample. */
-struct stretch {
+struct position_range {
 	int64_t first, count;
 };
 
@@ -111,7 +111,7 @@ struct stretch {
  * Megatron-LM get_batch_on_this_cp_rank (megatron/core/utils.py).
  */
 int layout_positions(
-    const struct layout *l, int64_t seq_length, int cp, struct stretch out[STRETCHES]);
+    const struct layout *l, int64_t seq_length, int cp, struct position_range out[POSITION_RANGES]);
 /* The number of a sample's positions on a rank. */
 int64_t layout_held(const struct layout *l, int64_t seq_length);
 /* The context rank that holds a position, and its index among the positions of that rank. */

@@ -33,7 +33,7 @@ struct search {
 /* Opens the stretch after the last one, with the places that it has reached; its own places go to
  * place[0]. */
 static struct held *
-open_stretch(struct search *s, size_t at, size_t starts)
+open_range(struct search *s, size_t at, size_t starts)
 {
 	size_t bytes = s->text->place_bytes;
 	unsigned char *last = s->place[0];
@@ -60,7 +60,7 @@ open_stretch(struct search *s, size_t at, size_t starts)
 
 /* Searches a stretch whose symbols are read. */
 static int
-search_stretch(const struct search *s, const struct held *h, unsigned char *place, struct err *e)
+search_range(const struct search *s, const struct held *h, unsigned char *place, struct err *e)
 {
 	if (h->part.carried)
 		memcpy(place, h->before, h->part.carried * s->text->place_bytes);
@@ -114,7 +114,7 @@ places_of(const struct search *s, size_t i)
 	if (s->count - i <= 2)
 		return s->place[s->count - i - 1];
 	s->text->read(s->text->ctx, &h->part);
-	if (search_stretch(s, h, s->place[2], &e) < 0)
+	if (search_range(s, h, s->place[2], &e) < 0)
 		BUG("a path was lost: %s", e.msg);
 	return s->place[2];
 }
@@ -154,14 +154,14 @@ search_all(struct search *s, size_t stretch, struct err *e)
 	bool more;
 
 	for (size_t at = 0, next; at != NONE; at = more ? next : NONE) {
-		struct held *h = open_stretch(s, at, stretch);
+		struct held *h = open_range(s, at, stretch);
 		size_t entry;
 
 		next = s->text->read(s->text->ctx, &h->part);
 		more = h->part.starts < h->part.n;
 		if (!more)
 			h->part.starts = h->part.n;
-		if (search_stretch(s, h, s->place[0], e) < 0)
+		if (search_range(s, h, s->place[0], e) < 0)
 			return -1;
 		entry = find_entries(s, h);
 		if (!more)

@@ -11,7 +11,7 @@ static void
 read_part(struct source *s, const struct param *p, const char *state)
 {
 	const struct source_part part = {
-		.param = p, .state = state, .box = slice_whole(p->ndim, p->shape)
+		.param = p, .state = state, .slice = slice_whole(p->ndim, p->shape)
 	};
 	int64_t n = param_elements(p);
 	struct err e;

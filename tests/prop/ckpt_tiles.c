@@ -127,12 +127,12 @@ static bool
 box_equal(struct ckpt *c, const struct tensor *t)
 {
 	static unsigned char want[ELEMENTS_MAX * 8], got[ELEMENTS_MAX * 8];
-	struct slice box = random_box(&t->whole);
+	struct slice slice = random_box(&t->whole);
 	struct err e;
 
-	slice_copy(want, &box, t->bytes, &t->whole, &box, dtype_size(t->dtype));
-	return ckpt_read(c, t->name, &box, got, &e) == 0 &&
-	    !memcmp(got, want, (size_t)slice_elements(&box) * dtype_size(t->dtype));
+	slice_copy(want, &slice, t->bytes, &t->whole, &slice, dtype_size(t->dtype));
+	return ckpt_read(c, t->name, &slice, got, &e) == 0 &&
+	    !memcmp(got, want, (size_t)slice_elements(&slice) * dtype_size(t->dtype));
 }
 
 /* Moves one piece by one element, or makes it one longer or shorter: the result is not a tiling and
@@ -144,7 +144,7 @@ refuses_shifted(const struct ckpt *c)
 	struct ckpt_piece piece[PIECES_MAX];
 	int k = (int)between(0, t->num_pieces - 1), d = (int)between(0, t->ndim - 1),
 	    by = between(0, 1) ? 1 : -1;
-	struct slice *box = &piece[k].box;
+	struct slice *slice = &piece[k].slice;
 	struct str s = { 0 };
 	char file[40];
 	struct manifest m;
@@ -153,12 +153,12 @@ refuses_shifted(const struct ckpt *c)
 
 	memcpy(piece, t->piece, (size_t)t->num_pieces * sizeof *piece);
 	if (between(0, 1))
-		box->start[d] += by;
+		slice->start[d] += by;
 	else
-		box->count[d] += by;
-	if (box->count[d] == 0 || !slice_inside(box, t->ndim, t->shape))
+		slice->count[d] += by;
+	if (slice->count[d] == 0 || !slice_inside(slice, t->ndim, t->shape))
 		return true;
-	piece[k].bytes = (uint64_t)slice_elements(box) * dtype_size(t->dtype);
+	piece[k].bytes = (uint64_t)slice_elements(slice) * dtype_size(t->dtype);
 	manifest_print_head(&s, MANIFEST_VERSION, (uint64_t[MANIFEST_TEXTS]){ 0 });
 	for (int i = 0; i < t->num_pieces; i++) {
 		snprintf(file, sizeof file, "pieces-%05d.safetensors", piece[i].file);

@@ -271,7 +271,7 @@ check_cyclic(bool no_sharding)
 static void
 write_checkpoint(const struct data *d, int64_t consumed, const char *save)
 {
-	struct slice box = { .ndim = 1, .start = { 0 }, .count = { 1 } };
+	struct slice slice = { .ndim = 1, .start = { 0 }, .count = { 1 } };
 	struct ckpt_commit commit = { .save = save,
 		.iteration = consumed / GLOBAL,
 		.options = "num-layers 1\nhidden-size 8\nnum-attention-heads 1\nvocab-size "
@@ -294,7 +294,7 @@ write_checkpoint(const struct data *d, int64_t consumed, const char *save)
 	}
 	CHECK(io_mkdir_p(save, &e) == 0 && ckpt_begin(save, commit.iteration, true, tmp, &e) == 0);
 	w = ckpt_writer_new(tmp, 0, &e);
-	ckpt_declare(w, "x", DTYPE_F32, 1, &shape, &box);
+	ckpt_declare(w, "x", DTYPE_F32, 1, &shape, &slice);
 	CHECK(ckpt_write(w, &one, &e) == 0 && ckpt_writer_finish(w, &manifest, &e) == 0);
 	str_addf(&state,
 	    "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps 0\nskipped_iterations "

@@ -93,13 +93,14 @@ check_example(void)
 
 /* Marks the elements of a shard's box in the global tensor. */
 static void
-mark(unsigned char *count, const struct param *p, const struct slice *box)
+mark(unsigned char *count, const struct param *p, const struct slice *slice)
 {
-	int64_t cols = p->ndim > 1 ? p->shape[1] : 1, width = p->ndim > 1 ? box->count[1] : 1;
+	int64_t cols = p->ndim > 1 ? p->shape[1] : 1, width = p->ndim > 1 ? slice->count[1] : 1;
 
-	for (int64_t i = 0; i < box->count[0]; i++)
+	for (int64_t i = 0; i < slice->count[0]; i++)
 		for (int64_t j = 0; j < width; j++)
-			count[(box->start[0] + i) * cols + (p->ndim > 1 ? box->start[1] : 0) + j]++;
+			count[(slice->start[0] + i) * cols + (p->ndim > 1 ? slice->start[1] : 0) +
+			    j]++;
 }
 
 /* Checks one shard: its size, its place after `end`, its box. */
@@ -117,7 +118,8 @@ check_shard(const struct shards *s, int i, const struct param *table, int64_t en
 		CHECK(sh->offset == end && i > 0 && s->item[i - 1].param == sh->param - 1);
 	else
 		CHECK(sh->offset % SHARD_ALIGN == 0);
-	CHECK(slice_inside(&sh->box, p->ndim, p->shape) && slice_elements(&sh->box) <= sh->count);
+	CHECK(
+	    slice_inside(&sh->slice, p->ndim, p->shape) && slice_elements(&sh->slice) <= sh->count);
 	CHECK(!(sh->tied_copy && sh->owner));
 }
 
@@ -358,7 +360,7 @@ check_tiling(const struct model_config *c, const struct layout *l)
 		for (int i = 0; i < s.count; i++)
 			if (s.item[i].owner && coord[AX_DP] == 0)
 				mark(count[s.item[i].param], &table[s.item[i].param],
-				    &s.item[i].box);
+				    &s.item[i].slice);
 		shards_release(&s);
 	}
 	for (int i = 0; i < n; i++) {
@@ -416,7 +418,7 @@ check_positions(const struct layout *l)
 	CHECK(layout_check_length(l, s, "half of", &e) == 0);
 	CHECK(c == 1 || layout_check_length(l, s + 1, "half of", &e) < 0);
 	for (int cp = 0; cp < c; cp++) {
-		struct stretch has[STRETCHES];
+		struct position_range has[POSITION_RANGES];
 		int n = layout_positions(l, s, cp, has);
 		int64_t seen = 0, rows = 0;
 
@@ -585,12 +587,12 @@ owned_by_all(const struct shards_of *of, int param, bool whole)
 		if (whole)
 			cut_whole(&s, of->table);
 		for (int i = 0; i < s.count; i++) {
-			struct slice box[SLICE_FLAT_MAX];
+			struct slice slice[SLICE_FLAT_MAX];
 			struct part own = shard_share(&s, &s.item[i]);
-			int n = s.item[i].owner ? shard_pieces(&s.item[i], &own, box) : 0;
+			int n = s.item[i].owner ? shard_pieces(&s.item[i], &own, slice) : 0;
 
 			for (int k = 0; k < n && s.item[i].param == param; k++)
-				sum += slice_elements(&box[k]);
+				sum += slice_elements(&slice[k]);
 		}
 		shards_release(&s);
 	}

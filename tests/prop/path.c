@@ -105,13 +105,13 @@ main(void)
 	for (int round = 0; round < ROUNDS; round++) {
 		struct path_text t = { NULL, LONGEST, sizeof(struct place), read_part, search, back,
 			put };
-		size_t stretch = 1 + (size_t)mt19937_interval(&rng, 30);
+		size_t position_range = 1 + (size_t)mt19937_interval(&rng, 30);
 
 		random_model(&m, &rng);
 		m.count = 0;
 		whole = m;
 		t.ctx = &m;
-		CHECK(path_search(&t, stretch, &e) == 0);
+		CHECK(path_search(&t, position_range, &e) == 0);
 		t.ctx = &whole;
 		CHECK(path_search(&t, PIECE_MAX, &e) == 0);
 		CHECK(m.count == whole.count);

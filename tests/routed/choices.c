@@ -60,7 +60,7 @@ static off_t
 line_of(const struct layer *l, const struct step *s, int64_t i, int bytes)
 {
 	const struct run_plan *p = &s->e->plan;
-	const struct stretch *has = s->e->stretch;
+	const struct position_range *has = s->e->position_range;
 	int64_t row = first_row(s) + i, held = row / p->shape.micro_batch_size,
 		sample = s->first_sample + row % p->shape.micro_batch_size,
 		position =

@@ -36,7 +36,7 @@ static bool
 same(struct source *s, const struct param *p, const char *state, const struct safetensors_entry *t)
 {
 	const struct source_part part = { p, state, 0, slice_whole(p->ndim, p->shape) };
-	int64_t n = slice_elements(&part.box), rows = p->shape[0];
+	int64_t n = slice_elements(&part.slice), rows = p->shape[0];
 	size_t width = (size_t)(n / rows) * dtype_size(t->dtype);
 	char *bytes = malloc((size_t)rows * width);
 	bool equal = source_dtype(s, p, state) == t->dtype;

@@ -32,7 +32,7 @@ static int
 write_rows(const char *tmp, int number, int64_t first, int64_t rows, float base, struct str *lines,
     struct err *e)
 {
-	struct slice box = { 2, { first, 0 }, { rows, COLS } };
+	struct slice slice = { 2, { first, 0 }, { rows, COLS } };
 	struct ckpt_writer *w = ckpt_writer_new(tmp, number, e);
 	float x[ROWS * COLS];
 
@@ -40,8 +40,8 @@ write_rows(const char *tmp, int number, int64_t first, int64_t rows, float base,
 		return -1;
 	for (int64_t i = 0; i < rows * COLS; i++)
 		x[i] = base + (float)(first * COLS + i);
-	ckpt_declare(w, "w", DTYPE_F32, 2, shape, &box);
-	ckpt_declare(w, "w.exp_avg", DTYPE_F32, 2, shape, &box);
+	ckpt_declare(w, "w", DTYPE_F32, 2, shape, &slice);
+	ckpt_declare(w, "w.exp_avg", DTYPE_F32, 2, shape, &slice);
 	if (ckpt_write(w, x, e) < 0 || ckpt_write(w, x, e) < 0) {
 		ckpt_writer_abort(w);
 		return -1;
@@ -107,7 +107,7 @@ test_round_trip(const char *save)
 {
 	struct err e = { "" };
 	struct ckpt *c;
-	struct slice box = { 2, { 2, 1 }, { 2, 3 } };
+	struct slice slice = { 2, { 2, 1 }, { 2, 3 } };
 	float x[6];
 	int64_t iteration;
 	bool good = true;
@@ -128,7 +128,7 @@ test_round_trip(const char *save)
 	    isnan(ckpt_state(c)->loss_scale));
 	CHECK_STR(ckpt_options_text(c), "lr 0.1\n");
 	CHECK(!strncmp(ckpt_state_text(c), "# of the run\niteration 5\n", 25));
-	CHECK(ckpt_read(c, "w", &box, x, &e) == 0);
+	CHECK(ckpt_read(c, "w", &slice, x, &e) == 0);
 	for (int i = 0; i < 6; i++) {
 		float want = 100 + (float)((2 + i / 3) * COLS + 1 + i % 3);
 
@@ -144,16 +144,16 @@ test_bad_reads(const char *save)
 {
 	struct err e;
 	struct ckpt *c = ckpt_open(save, &e);
-	struct slice box = { 2, { 2, 1 }, { 3, 3 } }, flat = { 1, { 0 }, { 1 } },
+	struct slice slice = { 2, { 2, 1 }, { 3, 3 } }, flat = { 1, { 0 }, { 1 } },
 		     none = { 2, { 4, 6 }, { 0, 0 } };
 	float x[9];
 
-	CHECK(ckpt_read(c, "v", &box, x, &e) < 0 && strstr(e.msg, "iter_0000005: no tensor 'v'"));
-	CHECK(ckpt_read(c, "w", &box, x, &e) < 0 &&
+	CHECK(ckpt_read(c, "v", &slice, x, &e) < 0 && strstr(e.msg, "iter_0000005: no tensor 'v'"));
+	CHECK(ckpt_read(c, "w", &slice, x, &e) < 0 &&
 	    strstr(e.msg, "tensor 'w' of shape 4,6 does not contain"));
 	CHECK(ckpt_read(c, "w", &flat, x, &e) < 0 &&
 	    strstr(e.msg, "tensor 'w' has 2 dimensions, not 1"));
-	box.count[0] = 1;
+	slice.count[0] = 1;
 	CHECK(ckpt_read(c, "w", &none, x, &e) == 0);
 	ckpt_close(c);
 }
@@ -365,7 +365,7 @@ enum { WIDE = 1 << 20, TALL = 5 }; /* a row is one block */
 static int
 save_tall(const char *save, int64_t iteration)
 {
-	struct slice box = { 2, { 0, 0 }, { TALL, WIDE } };
+	struct slice slice = { 2, { 0, 0 }, { TALL, WIDE } };
 	char *state = state_of(iteration);
 	struct ckpt_commit c = {
 		.save = save, .iteration = iteration, .options = "", .state = state
@@ -380,7 +380,7 @@ save_tall(const char *save, int64_t iteration)
 	for (int i = 0; i < TALL * WIDE; i++)
 		x[i] = (float)i;
 	w = ckpt_writer_new(tmp, 0, &e);
-	ckpt_declare(w, "w", DTYPE_F32, 2, box.count, &box);
+	ckpt_declare(w, "w", DTYPE_F32, 2, slice.count, &slice);
 	rc |= ckpt_write(w, x, &e) | ckpt_writer_finish(w, &lines, &e);
 	c.manifest = lines.buf;
 	rc |= ckpt_commit(&c, &e);
@@ -421,10 +421,10 @@ make_version_1(const char *dir)
 static int
 read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
 {
-	struct slice box = { 2, { first, 7 }, { n, 1 } };
+	struct slice slice = { 2, { first, 7 }, { n, 1 } };
 	float x[TALL];
 
-	if (ckpt_read(c, "w", &box, x, e) < 0)
+	if (ckpt_read(c, "w", &slice, x, e) < 0)
 		return -1;
 	for (int64_t i = 0; i < n; i++)
 		CHECK(x[i] == (float)((first + i) * WIDE + 7));

@@ -132,7 +132,7 @@ test_good(void)
 	o = distcp_object(&d, "o");
 	CHECK(d.num_tensors == 2 && d.num_objects == 1 && d.num_files == 2);
 	CHECK(w && w->ndim == 2 && w->shape[0] == 4 && w->shape[1] == 3 && w->num_pieces == 2);
-	CHECK(w->piece[1].box.start[0] == 2 && w->piece[1].offset == 200);
+	CHECK(w->piece[1].slice.start[0] == 2 && w->piece[1].offset == 200);
 	CHECK(w->piece[1].file == 1 && w->piece[0].file == 0 && w->piece[1].bytes == 70);
 	CHECK(distcp_tensor(&d, "s")->ndim == 1 && distcp_tensor(&d, "s")->shape[0] == 1);
 	CHECK(o && o->file == 0 && o->bytes == 70);

@@ -93,17 +93,17 @@ test_places(const struct family *f, const struct model_config *c)
 		struct err e;
 
 		CHECK(family_place(f, c, &p[i], &place, &e) == 0);
-		CHECK(slice_inside(&place.box, place.ndim, place.shape));
-		CHECK(slice_elements(&place.box) * place.runs == param_elements(&p[i]));
-		sum += slice_elements(&place.box) * place.runs;
-		place.box.start[0] += (place.runs - 1) * place.apart;
-		CHECK(slice_inside(&place.box, place.ndim, place.shape));
-		place.box.start[0] -= (place.runs - 1) * place.apart;
+		CHECK(slice_inside(&place.slice, place.ndim, place.shape));
+		CHECK(slice_elements(&place.slice) * place.runs == param_elements(&p[i]));
+		sum += slice_elements(&place.slice) * place.runs;
+		place.slice.start[0] += (place.runs - 1) * place.apart;
+		CHECK(slice_inside(&place.slice, place.ndim, place.shape));
+		place.slice.start[0] -= (place.runs - 1) * place.apart;
 		if (!strcmp(place.name, "transformer.h.3.attn.c_attn.weight")) {
 			CHECK(place.transposed && place.shape[0] == c->hidden_size &&
 			    place.shape[1] == 3 * c->hidden_size);
-			CHECK(place.box.start[1] == qkv);
-			qkv += place.box.count[1];
+			CHECK(place.slice.start[1] == qkv);
+			qkv += place.slice.count[1];
 		}
 	}
 	CHECK(sum == model_num_parameters(c));
@@ -131,7 +131,7 @@ test_turns(const struct model_config *c)
 			    family_place(family_find("gpt_neox"), c, &p[i], &place, &e) < 0)
 				continue;
 			CHECK(place.runs == 4 && place.apart == 24 && place.shape[0] == 96);
-			CHECK(place.box.start[0] == 8 * (k % 3) && place.box.count[0] == 8);
+			CHECK(place.slice.start[0] == 8 * (k % 3) && place.slice.count[0] == 8);
 			found++;
 		}
 	CHECK(found == 6 * 2);
@@ -225,7 +225,7 @@ test_stacked(void)
 	f.names = f.other_names;
 	for (int i = 0; i < n; i++) {
 		struct family_place at;
-		struct slice box;
+		struct slice slice;
 		struct err e;
 
 		CHECK(family_place(&f, &c, &p[i], &at, &e) == 0);
@@ -235,9 +235,9 @@ test_stacked(void)
 		found++;
 		CHECK_STR(at.name, "model.layers.2.mlp.experts.gate_up_proj");
 		CHECK(at.ndim == 3 && at.shape[0] == 5 && at.shape[1] == 40 && at.shape[2] == 32);
-		box = family_stored_box(&at, &(struct slice){ 2, { 7, 1 }, { 2, 30 } });
-		CHECK(box.start[0] == 3 && box.start[1] == 27 && box.start[2] == 1);
-		CHECK(box.count[0] == 1 && box.count[1] == 2 && box.count[2] == 30);
+		slice = family_stored_slice(&at, &(struct slice){ 2, { 7, 1 }, { 2, 30 } });
+		CHECK(slice.start[0] == 3 && slice.start[1] == 27 && slice.start[2] == 1);
+		CHECK(slice.count[0] == 1 && slice.count[1] == 2 && slice.count[2] == 30);
 	}
 	CHECK(found == 1);
 	free(p);

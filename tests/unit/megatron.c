@@ -209,16 +209,16 @@ pieces(const struct model_config *c, const char *name, int64_t ranks)
 	static char text[2048];
 	struct megatron_piece p = { 0 };
 	struct fixture f;
-	struct slice box;
+	struct slice slice;
 	size_t n = 0;
 	int i = 0;
 
 	begin(&f, c, MEGATRON_ENGINE, ranks);
 	while (!param_is(&f.param[i], name))
 		i++;
-	box = slice_whole(f.param[i].ndim, f.param[i].shape);
+	slice = slice_whole(f.param[i].ndim, f.param[i].shape);
 	text[0] = '\0';
-	while (megatron_next(&f.map, i, (struct megatron_ranks){ ranks, 2 }, &box, &p))
+	while (megatron_next(&f.map, i, (struct megatron_ranks){ ranks, 2 }, &slice, &p))
 		n += (size_t)snprintf(text + n, sizeof text - n, "%lld+%lld>%d:%lld,%lld ",
 		    (long long)p.param.start[0], (long long)p.param.count[0], p.rank,
 		    (long long)p.tensor.start[0], (long long)p.tensor.start[1]);

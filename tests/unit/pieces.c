@@ -39,19 +39,19 @@ mark(const struct shards *s, int dp, const struct param *table, unsigned char **
 		for (int i = 0; i < s->count; i++) {
 			const struct shard *sh = &s->item[i];
 			const struct param *p = &table[sh->param];
-			struct slice box[SLICE_FLAT_MAX], whole = slice_whole(p->ndim, p->shape);
+			struct slice slice[SLICE_FLAT_MAX], whole = slice_whole(p->ndim, p->shape);
 			struct part own = shard_part(s, sh, rank, dp);
-			int n = sh->owner ? shard_pieces(sh, &own, box) : 0;
+			int n = sh->owner ? shard_pieces(sh, &own, slice) : 0;
 
 			for (int k = 0; k < n; k++) {
-				int64_t count = slice_elements(&box[k]);
+				int64_t count = slice_elements(&slice[k]);
 				unsigned char *one = mem_alloc((size_t)count, 1);
 
-				CHECK(count > 0 && slice_inside(&box[k], p->ndim, p->shape));
-				slice_copy(one, &box[k], seen[sh->param], &whole, &box[k], 1);
+				CHECK(count > 0 && slice_inside(&slice[k], p->ndim, p->shape));
+				slice_copy(one, &slice[k], seen[sh->param], &whole, &slice[k], 1);
 				for (int64_t j = 0; j < count; j++)
 					one[j]++;
-				slice_copy(seen[sh->param], &whole, one, &box[k], &box[k], 1);
+				slice_copy(seen[sh->param], &whole, one, &slice[k], &slice[k], 1);
 				free(one);
 			}
 		}

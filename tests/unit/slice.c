@@ -68,20 +68,20 @@ test_copy(void)
 
 	for (int round = 0; round < 500; round++) {
 		struct slice whole = random_whole(), from = random_box(&whole),
-			     to = random_box(&whole), box, inner;
+			     to = random_box(&whole), slice, inner;
 		int64_t at[SLICE_DIMS], p;
 
 		if (!slice_intersect(&from, &to, &inner))
 			continue;
-		box = random_box(&inner);
+		slice = random_box(&inner);
 		for (int64_t i = 0; i < slice_elements(&from); i++)
 			src[i] = (int32_t)(i + 1);
 		memset(dst, 0, sizeof dst);
-		slice_copy(dst, &to, src, &from, &box, sizeof *dst);
+		slice_copy(dst, &to, src, &from, &slice, sizeof *dst);
 		for (int64_t i = 0; i < slice_elements(&to); i++) {
 			index_of(&to, i, at);
-			good &= locate(&box, at, &p) ? locate(&from, at, &p) && dst[i] == p + 1
-						     : dst[i] == 0;
+			good &= locate(&slice, at, &p) ? locate(&from, at, &p) && dst[i] == p + 1
+						       : dst[i] == 0;
 		}
 	}
 	CHECK(good);

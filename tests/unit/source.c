@@ -12,7 +12,7 @@
 static void *
 read_whole(struct source *s, const struct param *p, enum dtype t)
 {
-	const struct source_part part = { .param = p, .box = slice_whole(p->ndim, p->shape) };
+	const struct source_part part = { .param = p, .slice = slice_whole(p->ndim, p->shape) };
 	struct err e = { "" };
 	void *out;
 
@@ -28,14 +28,14 @@ static void
 test_box(struct source *s, const struct param *p, enum dtype t)
 {
 	const struct slice whole = slice_whole(p->ndim, p->shape);
-	struct source_part part = { .param = p, .box = random_box(&whole) };
-	size_t bytes = (size_t)slice_elements(&part.box) * dtype_size(t);
+	struct source_part part = { .param = p, .slice = random_box(&whole) };
+	size_t bytes = (size_t)slice_elements(&part.slice) * dtype_size(t);
 	void *all = read_whole(s, p, t), *want = mem_alloc(bytes, 1), *have = mem_alloc(bytes, 1);
 	struct err e = { "" };
 
-	slice_copy(want, &part.box, all, &whole, &part.box, dtype_size(t));
+	slice_copy(want, &part.slice, all, &whole, &part.slice, dtype_size(t));
 	CHECK(source_read(s, &part, t, have, &e) == 0 && !memcmp(want, have, bytes));
-	part.box.count[0] = p->shape[0] + 1;
+	part.slice.count[0] = p->shape[0] + 1;
 	CHECK(source_read(s, &part, t, have, &e) < 0);
 	CHECK(strstr(e.msg, "does not contain the requested part") != NULL);
 	free(all);

@@ -393,9 +393,9 @@ check_part(struct source *s, const char *name, const char *state, double first)
 	CHECK(part.param);
 	if (!part.param)
 		return;
-	part.box = slice_whole(part.param->ndim, part.param->shape);
-	for (int d = 0; d < part.box.ndim; d++)
-		part.box.count[d] = 1;
+	part.slice = slice_whole(part.param->ndim, part.param->shape);
+	for (int d = 0; d < part.slice.ndim; d++)
+		part.slice.count[d] = 1;
 	CHECK(source_read(s, &part, DTYPE_F64, &x, &e) == 0);
 	CHECK_NEAR(x, first, 1e-3);
 }

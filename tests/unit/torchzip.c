@@ -42,7 +42,7 @@ static void
 put_tensor(const struct torchzip *z, const struct pickle_value *v, struct str *out)
 {
 	struct torch_tensor t;
-	struct slice box;
+	struct slice slice;
 	struct err e;
 	int64_t n;
 	char *bytes;
@@ -51,11 +51,11 @@ put_tensor(const struct torchzip *z, const struct pickle_value *v, struct str *o
 		str_adds(out, e.msg);
 		return;
 	}
-	box = slice_whole(t.ndim, t.shape);
+	slice = slice_whole(t.ndim, t.shape);
 	n = torch_tensor_elements(&t) * (int64_t)dtype_size(t.dtype);
 	bytes = mem_alloc((size_t)n, 1);
 	if (n > 0)
-		torch_tensor_read(&t, &box, bytes);
+		torch_tensor_read(&t, &slice, bytes);
 	str_addf(out, "%s\t[", dtype_name(t.dtype));
 	for (int d = 0; d < t.ndim; d++)
 		str_addf(out, "%s%lld", d ? ", " : "", (long long)t.shape[d]);
@@ -273,17 +273,17 @@ test_boxes(void)
 	f.z = torchzip_open(f.bytes, f.len, "f", &e);
 	for (uint32_t i = 0; i < torchzip_root(f.z)->len; i++) {
 		struct torch_tensor t;
-		struct slice whole, box;
+		struct slice whole, slice;
 		float all[64], part[64], want[64];
 
 		CHECK(torchzip_tensor(f.z, torchzip_root(f.z)->pair[i].value, &t, &e) == 0);
 		whole = slice_whole(t.ndim, t.shape);
 		torch_tensor_read(&t, &whole, all);
 		for (int k = 0; k < 20; k++) {
-			box = random_box(&whole);
-			torch_tensor_read(&t, &box, part);
-			slice_copy(want, &box, all, &whole, &box, sizeof *all);
-			CHECK(!memcmp(want, part, (size_t)slice_elements(&box) * sizeof *all));
+			slice = random_box(&whole);
+			torch_tensor_read(&t, &slice, part);
+			slice_copy(want, &slice, all, &whole, &slice, sizeof *all);
+			CHECK(!memcmp(want, part, (size_t)slice_elements(&slice) * sizeof *all));
 		}
 	}
 	close_file(&f);

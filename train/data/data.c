@@ -232,7 +232,7 @@ add_sample(
 	const struct run_plan *p = &r->d->c->plan;
 	const struct sample *one = &r->one;
 	int64_t b = data_micro_batch(r->d, r->d->set[at->set].which), row = i, unmasked = 0;
-	struct stretch has[STRETCHES];
+	struct position_range has[POSITION_RANGES];
 	int n = layout_positions(&p->layout, p->shape.seq_length, at->context, has);
 
 	for (int k = 0; k < n; k++)
@@ -246,7 +246,7 @@ add_sample(
 	if (!out->documents)
 		return unmasked;
 	if (p->shape.context_form == CONTEXT_HEADS) {
-		has[0] = (struct stretch){ 0, p->shape.seq_length };
+		has[0] = (struct position_range){ 0, p->shape.seq_length };
 		n = 1;
 	}
 	row = i;

@@ -301,9 +301,9 @@ init_shard(struct engine *e, const struct shard *s)
 	const struct param *p = &e->table[s->param];
 	struct part own = engine_optim_part_of(e, s), run, some;
 	int64_t most = (int64_t)(e->mem.arena[ARENA_SCRATCH] / sizeof(float));
-	int64_t rows = p->ndim == 2 ? s->box.count[0] : 1, columns = s->box.count[p->ndim - 1];
-	int64_t width = p->ndim == 2 ? p->shape[1] : 0, row = p->ndim == 2 ? s->box.start[0] : 0;
-	int64_t first = row * width + s->box.start[p->ndim - 1];
+	int64_t rows = p->ndim == 2 ? s->slice.count[0] : 1, columns = s->slice.count[p->ndim - 1];
+	int64_t width = p->ndim == 2 ? p->shape[1] : 0, row = p->ndim == 2 ? s->slice.start[0] : 0;
+	int64_t first = row * width + s->slice.start[p->ndim - 1];
 
 	if (columns == width) {
 		columns *= rows;

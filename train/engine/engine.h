@@ -49,8 +49,9 @@ struct engine {
 	double z_loss;
 	int rank, coord[AX_COUNT];
 	bool first_stage, last_stage;
-	struct stretch stretch[STRETCHES]; /* of a sample: the positions that this rank holds */
-	int num_stretches;
+	struct position_range
+	    position_range[POSITION_RANGES]; /* of a sample: the positions that this rank holds */
+	int num_ranges;
 	const struct backend *backend;
 	struct device *device;
 	struct stream *stream;

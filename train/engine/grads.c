@@ -154,7 +154,7 @@ grads_count_zeros(struct engine *e)
 			.owner = s->owner,
 			.balance = e->table[s->param].flags & PARAM_BALANCE };
 		struct part own = engine_optim_part_of(e, s);
-		struct part real = part_cut(&own, s->offset, slice_elements(&s->box));
+		struct part real = part_cut(&own, s->offset, slice_elements(&s->slice));
 		struct tensor x = engine_part(e, BUF_GRADS, &real);
 
 		if (real.count && counts(e, &of))

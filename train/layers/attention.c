@@ -251,17 +251,18 @@ q_alone(const struct step *s, const struct fp8_gemm *fp8)
 }
 
 /* The columns of [T, (n + 2 g) d]. */
-static struct stretch
+static struct position_range
 columns_of(const struct qkv *v, enum heads which)
 {
 	int64_t q = v->q.shape[1], kv = 2 * v->k.shape[1];
 
-	return which == HEADS_Q ? (struct stretch){ 0, q } : (struct stretch){ q, kv };
+	return which == HEADS_Q ? (struct position_range){ 0, q }
+				: (struct position_range){ q, kv };
 }
 
 /* Rows of a matrix or of a vector, if there is one. */
 static struct tensor
-rows_of(const struct tensor *t, const struct stretch *r)
+rows_of(const struct tensor *t, const struct position_range *r)
 {
 	return t->data ? tensor_rows(t, r->first, r->count) : *t;
 }
@@ -271,7 +272,7 @@ static void
 make_heads(const struct layer *l, struct step *s, const struct linear *all, enum heads which)
 {
 	struct qkv v = saved_views(l, s);
-	struct stretch c = columns_of(&v, which);
+	struct position_range c = columns_of(&v, which);
 	struct linear part = *all;
 
 	part.y = tensor_columns(&all->y, c.first, c.count);
@@ -286,7 +287,7 @@ static void
 heads_backward(const struct layer *l, struct step *s, const struct qkv *d,
     const struct linear_grad *all, enum heads which)
 {
-	struct stretch c = columns_of(d, which);
+	struct position_range c = columns_of(d, which);
 
 	prepare_backward(l, s, d, &all->dy, which);
 	weight_gradient_of(s, all, &c);

@@ -15,27 +15,27 @@ context_rows(const struct engine *e, int64_t positions)
 }
 
 int64_t
-context_before(const struct engine *e, int stretch)
+context_before(const struct engine *e, int position_range)
 {
-	return stretch > 0 ? e->stretch[0].count : 0;
+	return position_range > 0 ? e->position_range[0].count : 0;
 }
 
 struct tensor
-context_stretch(const struct engine *e, const struct tensor *t, int stretch)
+context_range(const struct engine *e, const struct tensor *t, int position_range)
 {
-	return t->data ? tensor_rows(t, context_rows(e, context_before(e, stretch)),
-			     context_rows(e, e->stretch[stretch].count))
+	return t->data ? tensor_rows(t, context_rows(e, context_before(e, position_range)),
+			     context_rows(e, e->position_range[position_range].count))
 		       : *t;
 }
 
 struct tensor
-context_positions(const struct engine *e, const struct tensor *t, const struct stretch *s)
+context_positions(const struct engine *e, const struct tensor *t, const struct position_range *s)
 {
 	return tensor_rows(t, context_rows(e, s->first), context_rows(e, s->count));
 }
 
 void
-context_stretches(const struct engine *e, int rank, struct stretch out[STRETCHES])
+context_ranges(const struct engine *e, int rank, struct position_range out[POSITION_RANGES])
 {
 	layout_positions(&e->plan.layout, e->plan.shape.seq_length, rank, out);
 }

@@ -31,14 +31,14 @@ const struct context_kind *context_kind_of(const struct run_plan *plan);
 void context_nothing(struct step *s, const struct attention_grad *g);
 
 /* The positions of this rank before a stretch of it. */
-int64_t context_before(const struct engine *e, int stretch);
+int64_t context_before(const struct engine *e, int position_range);
 /* Of rows that this rank holds, those of a stretch of it; none of none. */
-struct tensor context_stretch(const struct engine *e, const struct tensor *t, int stretch);
+struct tensor context_range(const struct engine *e, const struct tensor *t, int position_range);
 /* Of rows that are all positions in order, those of a stretch. */
 struct tensor context_positions(
-    const struct engine *e, const struct tensor *t, const struct stretch *s);
+    const struct engine *e, const struct tensor *t, const struct position_range *s);
 
 /* The stretches of a rank of the group. */
-void context_stretches(const struct engine *e, int rank, struct stretch out[STRETCHES]);
+void context_ranges(const struct engine *e, int rank, struct position_range out[POSITION_RANGES]);
 
 #endif

@@ -29,19 +29,19 @@ all_positions(const struct engine *e, int b)
 {
 	struct tensor t = engine_buffer(e, b);
 
-	return context_positions(e, &t, &(struct stretch){ 0, e->plan.shape.seq_length });
+	return context_positions(e, &t, &(struct position_range){ 0, e->plan.shape.seq_length });
 }
 
 /* The half in which a stretch of each rank lies. */
 static struct comm_parts
-half(const struct engine *e, const struct tensor *all, int stretch)
+half(const struct engine *e, const struct tensor *all, int position_range)
 {
-	int64_t rows = all->shape[0] / STRETCHES;
+	int64_t rows = all->shape[0] / POSITION_RANGES;
 
 	return (struct comm_parts){
-		.whole = tensor_rows(all, stretch * rows, rows),
-		.part = context_positions(e, all, &e->stretch[stretch]),
-		.reversed = stretch > 0,
+		.whole = tensor_rows(all, position_range * rows, rows),
+		.part = context_positions(e, all, &e->position_range[position_range]),
+		.reversed = position_range > 0,
 	};
 }
 
@@ -55,7 +55,7 @@ gather_keys(struct engine *e)
 
 	streams_fork(e, e->context.stream, e->context.ready);
 	timing_begin(e, SPAN_CONTEXT);
-	for (int i = 0; i < STRETCHES; i++) {
+	for (int i = 0; i < POSITION_RANGES; i++) {
 		struct comm_parts p = half(e, &all, i);
 
 		cp->ops->all_gather_parts(COMM_HERE(cp), e->context.stream, &p);
@@ -66,10 +66,10 @@ gather_keys(struct engine *e)
 
 /* The gradients of a stretch's keys become their sums over all ranks. */
 static void
-sum_gradients(struct engine *e, int stretch)
+sum_gradients(struct engine *e, int position_range)
 {
 	struct tensor all = all_positions(e, ATTENTION_CONTEXT_PARTIAL);
-	struct comm_parts p = half(e, &all, stretch);
+	struct comm_parts p = half(e, &all, position_range);
 	struct comm *cp = e->groups.cp;
 
 	p.slots = engine_buffer(e, ATTENTION_CONTEXT_SLOTS);
@@ -84,34 +84,35 @@ sum_gradients(struct engine *e, int stretch)
 
 /* The part of lse or delta that belongs to a stretch, [b * n, positions of the stretch]. */
 static struct tensor
-stretch_statistics(const struct engine *e, const struct tensor *t, int stretch)
+range_statistics(const struct engine *e, const struct tensor *t, int position_range)
 {
-	int64_t heads = t->shape[0], first = heads * context_before(e, stretch);
+	int64_t heads = t->shape[0], first = heads * context_before(e, position_range);
 
 	return tensor_2d((char *)t->data + (size_t)first * dtype_size(t->dtype), t->dtype, heads,
-	    e->stretch[stretch].count);
+	    e->position_range[position_range].count);
 }
 
 /* The positions whose keys some query of a stretch sees: from 0 to the stretch's end. */
-static struct stretch
-seen(const struct engine *e, int stretch)
+static struct position_range
+seen(const struct engine *e, int position_range)
 {
-	return (struct stretch){ 0, e->stretch[stretch].first + e->stretch[stretch].count };
+	return (struct position_range){ 0,
+		e->position_range[position_range].first + e->position_range[position_range].count };
 }
 
 /* The arguments for one stretch of queries. */
 static struct attention
-stretch_attention(const struct engine *e, const struct attention *a, int i)
+range_attention(const struct engine *e, const struct attention *a, int i)
 {
 	struct tensor all = engine_buffer(e, ATTENTION_CONTEXT_KEYS);
-	struct stretch s = seen(e, i);
+	struct position_range s = seen(e, i);
 	struct tensor keys = context_positions(e, &all, &s);
 	struct attention part = *a;
 
-	part.out = context_stretch(e, &a->out, i);
-	part.lse = stretch_statistics(e, &a->lse, i);
-	part.q = context_stretch(e, &a->q, i);
-	part.first = context_stretch(e, &a->first, i);
+	part.out = context_range(e, &a->out, i);
+	part.lse = range_statistics(e, &a->lse, i);
+	part.q = context_range(e, &a->q, i);
+	part.first = context_range(e, &a->first, i);
 	part.k = side(&keys, false);
 	part.v = side(&keys, true);
 	return part;
@@ -125,22 +126,22 @@ partial_gradients(const struct engine *e, int i)
 	struct tensor all = engine_buffer(e, ATTENTION_CONTEXT_PARTIAL);
 	int64_t first = i > 0 ? 0 : e->plan.shape.seq_length;
 
-	return context_positions(e, &all, &(struct stretch){ first, seen(e, i).count });
+	return context_positions(e, &all, &(struct position_range){ first, seen(e, i).count });
 }
 
 /* One stretch of queries in the backward pass. */
 static struct attention_grad
-stretch_gradients(const struct engine *e, const struct attention_grad *g, int i)
+range_gradients(const struct engine *e, const struct attention_grad *g, int i)
 {
 	struct tensor partial = partial_gradients(e, i);
 
 	return (struct attention_grad){
-		.fwd = stretch_attention(e, &g->fwd, i),
-		.dout = context_stretch(e, &g->dout, i),
-		.dq = context_stretch(e, &g->dq, i),
+		.fwd = range_attention(e, &g->fwd, i),
+		.dout = context_range(e, &g->dout, i),
+		.dq = context_range(e, &g->dq, i),
 		.dk = side(&partial, false),
 		.dv = side(&partial, true),
-		.delta = stretch_statistics(e, &g->delta, i),
+		.delta = range_statistics(e, &g->delta, i),
 		.work = g->work,
 	};
 }
@@ -154,10 +155,10 @@ copy_own(struct engine *e, int b, const struct tensor kv[2], bool back)
 {
 	struct tensor all = all_positions(e, b);
 
-	for (int i = 0; i < STRETCHES * 2; i++) {
-		struct tensor pair = context_positions(e, &all, &e->stretch[i / 2]),
+	for (int i = 0; i < POSITION_RANGES * 2; i++) {
+		struct tensor pair = context_positions(e, &all, &e->position_range[i / 2]),
 			      there = side(&pair, i % 2),
-			      here = context_stretch(e, &kv[i % 2], i / 2);
+			      here = context_range(e, &kv[i % 2], i / 2);
 
 		e->ops->cast(e->stream, &(struct pair){ back ? here : there, back ? there : here });
 	}
@@ -176,8 +177,8 @@ forward(struct step *s, const struct attention *a)
 	struct engine *e = s->e;
 
 	streams_join(e, e->context.stream, e->context.gathered, SPAN_CONTEXT);
-	for (int i = 0; i < STRETCHES; i++) {
-		struct attention part = stretch_attention(e, a, i);
+	for (int i = 0; i < POSITION_RANGES; i++) {
+		struct attention part = range_attention(e, a, i);
 
 		e->ops->attention_fwd(e->stream, &part);
 	}
@@ -189,8 +190,7 @@ static void
 backward(struct step *s, const struct attention_grad *g)
 {
 	struct engine *e = s->e;
-	struct attention_grad first = stretch_gradients(e, g, 0),
-			      second = stretch_gradients(e, g, 1);
+	struct attention_grad first = range_gradients(e, g, 0), second = range_gradients(e, g, 1);
 	struct tensor all = all_positions(e, ATTENTION_CONTEXT_PARTIAL),
 		      from = partial_gradients(e, 0);
 	int64_t end = partial_gradients(e, 1).shape[0];

@@ -68,9 +68,9 @@ keep_own(struct engine *e, const struct matrix *m, bool to_heads)
 {
 	struct tensor own = columns_of(m, e->groups.cp->rank);
 
-	for (int i = 0; i < e->num_stretches; i++) {
-		struct tensor local = context_stretch(e, &own, i),
-			      whole = context_positions(e, &m->whole, &e->stretch[i]);
+	for (int i = 0; i < e->num_ranges; i++) {
+		struct tensor local = context_range(e, &own, i),
+			      whole = context_positions(e, &m->whole, &e->position_range[i]);
 
 		e->ops->cast(e->stream,
 		    &(struct pair){ to_heads ? whole : local, to_heads ? local : whole });
@@ -100,21 +100,21 @@ list_blocks(struct engine *e, const struct matrices *all, bool to_heads)
 	int size = e->groups.cp->size;
 
 	for (int rank = 0; rank < size; rank++) {
-		struct stretch its[STRETCHES];
+		struct position_range its[POSITION_RANGES];
 
-		context_stretches(e, rank, its);
-		for (int i = 0; i < all->count * e->num_stretches; i++) {
-			const struct matrix *m = &all->m[i / e->num_stretches];
-			int stretch = i % e->num_stretches;
+		context_ranges(e, rank, its);
+		for (int i = 0; i < all->count * e->num_ranges; i++) {
+			const struct matrix *m = &all->m[i / e->num_ranges];
+			int position_range = i % e->num_ranges;
 			struct tensor part = part_of(m, rank),
-				      rows = context_stretch(e, &part, stretch),
-				      whole = context_positions(e, &m->whole, &its[stretch]);
+				      rows = context_range(e, &part, position_range),
+				      whole = context_positions(e, &m->whole, &its[position_range]);
 
 			e->blocks[i * size + rank] = to_heads ? (struct comm_block){ rows, whole }
 							      : (struct comm_block){ whole, rows };
 		}
 	}
-	return all->count * e->num_stretches;
+	return all->count * e->num_ranges;
 }
 
 /* Exchanges all matrices on the other stream; `there` is recorded when they have come. The span is
@@ -302,5 +302,5 @@ const struct context_kind context_heads = {
 	.bwd = backward,
 	.end = end,
 	.keys_first = true,
-	.arrays = STRETCHES * MATRICES,
+	.arrays = POSITION_RANGES * MATRICES,
 };

@@ -81,7 +81,8 @@ void forward_gemm(struct step *s, const struct linear *l);
 void input_gradient(struct step *s, const struct linear_grad *g);
 void weight_gradient(struct step *s, const struct linear_grad *g);
 /* The same of some rows of the weight, of 16 bits. */
-void weight_gradient_of(struct step *s, const struct linear_grad *g, const struct stretch *rows);
+void weight_gradient_of(
+    struct step *s, const struct linear_grad *g, const struct position_range *rows);
 
 /* The copies of an operand of rows x columns, for what makes it or for quantise: of the input, for
  * the forward GEMM; of the same transposed, for the weight's gradient; of the output's gradient

@@ -192,7 +192,7 @@ weight_gradient(struct step *s, const struct linear_grad *l)
 }
 
 void
-weight_gradient_of(struct step *s, const struct linear_grad *l, const struct stretch *rows)
+weight_gradient_of(struct step *s, const struct linear_grad *l, const struct position_range *rows)
 {
 	struct linear_grad part = *l;
 

@@ -166,7 +166,7 @@ finish(
     const struct layer *l, struct step *s, const struct linear_grad *in, const struct norm_flow *f)
 {
 	int64_t rows = in->dweight.shape[0], half = rows / 2 / ALIGNED * ALIGNED;
-	struct stretch last;
+	struct position_range last;
 
 	if (in->fp8 || !l->block->passes || !rows_overlap(s)) {
 		weight_gradient(s, in);
@@ -174,8 +174,8 @@ finish(
 		norm_backward(l, s, f);
 		return;
 	}
-	last = (struct stretch){ half, rows - half };
-	weight_gradient_of(s, in, &(struct stretch){ 0, half });
+	last = (struct position_range){ half, rows - half };
+	weight_gradient_of(s, in, &(struct position_range){ 0, half });
 	column_backward_end(s);
 	norm_backward(l, s, f);
 	row_backward_begin(s, &f->dx);

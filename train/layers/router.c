@@ -91,8 +91,8 @@ draw_logits(const struct layer *l, const struct step *s, const struct tensor *lo
 	int64_t samples = shape->micro_batch_size, begin = first_row(s), passed = 0,
 		end = begin + logits->shape[0], experts = logits->shape[1];
 
-	for (int i = 0; i < s->e->num_stretches; i++) {
-		const struct stretch *at = &s->e->stretch[i];
+	for (int i = 0; i < s->e->num_ranges; i++) {
+		const struct position_range *at = &s->e->position_range[i];
 		int64_t first = int64_max(begin, passed), before = passed;
 		struct normal n = { .key = s->e->seed,
 			.stream = (uint32_t)l->block->layer,

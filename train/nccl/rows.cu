@@ -22,7 +22,7 @@ static_assert((int)WARPS >= (int)PEERS_MAX, "each block has warps for all ranks"
 
 /* Of every stretch where it begins in this rank's array and in that of its rank, in rows, and how
  * many rows of all are in it or before it: arrays of as many as there are experts. */
-struct stretches {
+struct position_ranges {
 	int32_t *from, *to, *end;
 };
 
@@ -108,7 +108,7 @@ find_taken(const struct rows_copy &c, int taker, int32_t *taken)
 
 /* Cuts a stretch, which has the places in both orders, to the window; returns its rows. */
 static __device__ inline int32_t
-cut(const struct rows_copy &c, int64_t i, struct stretches s)
+cut(const struct rows_copy &c, int64_t i, struct position_ranges s)
 {
 	int64_t expert = i % local_experts(c), rank = rank_of(c, i);
 	int32_t rows = c.back ? count_of(c, rank, c.rank * local_experts(c) + expert)
@@ -139,7 +139,7 @@ add_ends(int32_t *end, int count)
 
 /* By all threads. False where the window has no row on any rank. */
 static __device__ bool
-find_stretches(const struct rows_copy &c, struct stretches s)
+find_ranges(const struct rows_copy &c, struct position_ranges s)
 {
 	int experts = (int)c.counts.shape[1];
 	bool some = false;
@@ -250,7 +250,7 @@ struct walk {
 
 template <typename W, int LANES>
 static __device__ void
-copy_rows(const struct rows_copy &c, struct stretches s, struct walk w)
+copy_rows(const struct rows_copy &c, struct position_ranges s, struct walk w)
 {
 	int64_t words = c.row_bytes / (int64_t)sizeof(W);
 
@@ -269,7 +269,7 @@ copy_rows(const struct rows_copy &c, struct stretches s, struct walk w)
  * other limits than what the rest write to others meanwhile. */
 template <int LANES>
 static __device__ struct walk
-walk_of(const struct rows_copy &c, struct stretches s)
+walk_of(const struct rows_copy &c, struct position_ranges s)
 {
 	int64_t experts = c.counts.shape[1], warp = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32,
 		warps = gridDim.x * (int64_t)WARPS, own = warps / c.size, round = warp / c.size,
@@ -289,9 +289,9 @@ __launch_bounds__(THREADS) rows_kernel(struct rows_copy c)
 {
 	extern __shared__ int32_t shared[];
 	int experts = (int)c.counts.shape[1];
-	struct stretches s = { shared, shared + experts, shared + 2 * experts };
+	struct position_ranges s = { shared, shared + experts, shared + 2 * experts };
 
-	if (!find_stretches(c, s))
+	if (!find_ranges(c, s))
 		return;
 	if (blockIdx.x == 0)
 		tell(c, FLAG_OPEN);

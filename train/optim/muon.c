@@ -39,7 +39,7 @@ param_of(const struct round *x, int i)
 
 /* The part of matrix i that a rank holds. */
 static struct slice
-box_of(const struct round *x, int i, int rank)
+slice_of(const struct round *x, int i, int rank)
 {
 	const struct run_plan *plan = &x->e->plan;
 	int coord[AX_COUNT], at[EX_COUNT];
@@ -65,10 +65,10 @@ gives(const struct round *x, int i, int rank)
 
 /* A box as a dense matrix that begins with element `first` of a buffer, read as of some type. */
 static struct tensor
-dense(const struct tensor *t, enum dtype type, int64_t first, const struct slice *box)
+dense(const struct tensor *t, enum dtype type, int64_t first, const struct slice *slice)
 {
-	return tensor_2d(
-	    (char *)t->data + (size_t)first * dtype_size(type), type, box->count[0], box->count[1]);
+	return tensor_2d((char *)t->data + (size_t)first * dtype_size(type), type, slice->count[0],
+	    slice->count[1]);
 }
 
 /* This rank's part of matrix i: its momentum, then its update. */
@@ -76,10 +76,10 @@ static struct tensor
 part_of(const struct round *x, int i, enum dtype type)
 {
 	struct tensor t = engine_buffer(x->e, BUF_UPDATES);
-	struct slice box = box_of(x, i, x->rank);
+	struct slice slice = slice_of(x, i, x->rank);
 	size_t share = tensor_bytes(&t) / (size_t)x->ranks / dtype_size(type);
 
-	return dense(&t, type, i * (int64_t)share, &box);
+	return dense(&t, type, i * (int64_t)share, &slice);
 }
 
 /* The part of another rank of the matrix that this rank has; ranks that hold the same share it. */
@@ -87,21 +87,21 @@ static struct tensor
 part_at(const struct round *x, int rank, enum dtype type)
 {
 	struct tensor t = engine_buffer(x->e, BUF_UPDATES_GATHERED);
-	struct slice box = box_of(x, x->rank, rank);
+	struct slice slice = slice_of(x, x->rank, rank);
 	const struct param *p = param_of(x, x->rank);
-	int64_t first = box.start[p->shard_dim] * p->shape[!p->shard_dim];
+	int64_t first = slice.start[p->shard_dim] * p->shape[!p->shard_dim];
 
-	return rank == x->rank ? part_of(x, rank, type) : dense(&t, type, first, &box);
+	return rank == x->rank ? part_of(x, rank, type) : dense(&t, type, first, &slice);
 }
 
 /* The rank's columns or rows of the whole matrix. */
 static struct tensor
 inside(const struct round *x, const struct tensor *whole, int rank)
 {
-	struct slice box = box_of(x, x->rank, rank);
-	struct tensor rows = tensor_rows(whole, box.start[0], box.count[0]);
+	struct slice slice = slice_of(x, x->rank, rank);
+	struct tensor rows = tensor_rows(whole, slice.start[0], slice.count[0]);
 
-	return tensor_columns(&rows, box.start[1], box.count[1]);
+	return tensor_columns(&rows, slice.start[1], slice.count[1]);
 }
 
 /* y = a x + b y. */

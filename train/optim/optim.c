@@ -143,14 +143,14 @@ shard_draws(const struct engine *e, const struct optim_bucket *x, const struct s
 {
 	const struct param *param = &e->table[s->param];
 	int last = param->ndim - 1;
-	int64_t row = param->ndim == 2 ? s->box.start[0] : 0;
+	int64_t row = param->ndim == 2 ? s->slice.start[0] : 0;
 
 	return (struct draws){ .key = e->seed,
 		.stream = rng_stream(param->name),
 		.step = (uint32_t)x->u->step,
-		.start = row * param->shape[last] + s->box.start[last],
+		.start = row * param->shape[last] + s->slice.start[last],
 		.first = p->first - s->offset,
-		.columns = s->box.count[last],
+		.columns = s->slice.count[last],
 		.width = param->shape[last] };
 }
 
@@ -170,7 +170,7 @@ update_shards(struct engine *e, const struct optim_bucket *x)
 {
 	for (int i = 0; i < e->mem.shards.count; i++) {
 		const struct shard *s = &e->mem.shards.item[i];
-		struct part p = part_cut(&x->within, s->offset, slice_elements(&s->box));
+		struct part p = part_cut(&x->within, s->offset, slice_elements(&s->slice));
 		struct draws draws;
 
 		if (s->bucket != x->bucket || p.count == 0)

@@ -55,7 +55,7 @@ shrink_shard(struct engine *e, const struct qk_clip *c, const double *scores, co
 	const struct param *p = &e->table[s->param];
 	struct part own = engine_optim_part_of(e, s);
 	int64_t groups = e->plan.model.num_query_groups, rows = p->shape[0] / groups,
-		start = s->box.start[0], end = start + s->box.count[0];
+		start = s->slice.start[0], end = start + s->slice.count[0];
 
 	for (int64_t g = start / rows; g * rows < end; g++) {
 		double eta = c->threshold / scores[p->layer * groups + g];

@@ -64,11 +64,11 @@ static void
 give_batch(void *ctx, int microbatch, struct batch *out)
 {
 	const struct pass *p = ctx;
-	const struct stretch *has = p->e->stretch;
+	const struct position_range *has = p->e->position_range;
 	int64_t row = 0;
 
 	(void)microbatch;
-	for (int i = 0; i < p->e->num_stretches; i++)
+	for (int i = 0; i < p->e->num_ranges; i++)
 		for (int64_t k = 0; k < has[i].count; k++, row++) {
 			p->batch.positions[row] = (int32_t)(has[i].first + k);
 			p->batch.tokens[row] = p->tokens[has[i].first + k];

@@ -100,8 +100,8 @@ keep_low_bits(void *host, int64_t count)
 
 /* A part that is a box of the shard's parameter, and fits a window. */
 static int
-read_box(const struct reading *r, const struct shard *s, const struct part *p,
-    const struct slice *box, struct err *err)
+read_slice(const struct reading *r, const struct shard *s, const struct part *p,
+    const struct slice *slice, struct err *err)
 {
 	struct engine *e = r->l->e;
 	struct tensor dst = engine_part(e, r->to, p);
@@ -113,7 +113,7 @@ read_box(const struct reading *r, const struct shard *s, const struct part *p,
 
 	if (source_read(r->l->w,
 		&(struct source_part){
-		    .param = &e->table[s->param], .state = r->state, .box = *box },
+		    .param = &e->table[s->param], .state = r->state, .slice = *slice },
 		type, window, err) < 0)
 		return -1;
 	if (r->to == BUF_LOW_BITS)
@@ -138,13 +138,13 @@ read_shard(const struct reading *r, int i, struct err *err)
 	for (; kept && part.count && rc == 0;
 	     part = part_cut(&part, part.first + BUCKET_PIECE, part.count)) {
 		struct part piece = part_cut(&part, part.first, BUCKET_PIECE);
-		struct slice box[SLICE_FLAT_MAX];
-		int n = shard_pieces(s, &piece, box);
+		struct slice slice[SLICE_FLAT_MAX];
+		int n = shard_pieces(s, &piece, slice);
 
 		for (int k = 0; k < n && rc == 0; k++) {
-			struct part p = part_cut(&piece, piece.first, slice_elements(&box[k]));
+			struct part p = part_cut(&piece, piece.first, slice_elements(&slice[k]));
 
-			rc = read_box(r, s, &p, &box[k], err);
+			rc = read_slice(r, s, &p, &slice[k], err);
 			piece = part_cut(&piece, p.first + p.count, piece.count);
 		}
 	}
@@ -323,15 +323,15 @@ static int
 read_slots(struct load *l, const struct param *p, const struct tensor *to, struct err *err)
 {
 	int64_t columns = int64_min(p->shape[1], to->shape[1]);
-	struct source_part part = { .param = p, .box = slice_whole(p->ndim, p->shape) };
+	struct source_part part = { .param = p, .slice = slice_whole(p->ndim, p->shape) };
 	float *rows = mem_zalloc((size_t)tensor_elements(to), sizeof *rows);
 	int rc = 0;
 
-	part.box.count[0] = 1;
-	part.box.count[1] = columns;
-	for (; part.box.start[0] < to->shape[0] && rc == 0; part.box.start[0]++)
+	part.slice.count[0] = 1;
+	part.slice.count[1] = columns;
+	for (; part.slice.start[0] < to->shape[0] && rc == 0; part.slice.start[0]++)
 		rc = source_read(
-		    l->w, &part, DTYPE_F32, rows + part.box.start[0] * to->shape[1], err);
+		    l->w, &part, DTYPE_F32, rows + part.slice.start[0] * to->shape[1], err);
 	if (rc == 0)
 		l->e->backend->copy_in(l->e->stream, to->data, rows, tensor_bytes(to));
 	engine_sync(l->e);

@@ -44,21 +44,21 @@ visit_kept(const struct save_walk *w, const struct kept *k, struct err *err)
 	for (int i = 0; i < shards->count; i++) {
 		const struct shard *s = &shards->item[i];
 		const struct param *p = &e->table[s->param];
-		struct slice box[SLICE_FLAT_MAX];
+		struct slice slice[SLICE_FLAT_MAX];
 		struct part owned = engine_optim_part_of(e, s), share = shard_share(shards, s),
 			    own = part_cut(&owned, share.first, share.count);
 		bool has = k->number < 0 || engine_keeps(e, s->bucket, k->number);
-		int n = s->owner && has ? shard_pieces(s, &own, box) : 0;
+		int n = s->owner && has ? shard_pieces(s, &own, slice) : 0;
 
 		for (int b = 0; b < n; b++) {
-			struct part part = part_cut(&own, own.first, slice_elements(&box[b]));
+			struct part part = part_cut(&own, own.first, slice_elements(&slice[b]));
 			struct save_piece piece = {
 				.from = k->state ? engine_part(e, k->buffer, &part)
 						 : engine_masters(e, &part),
 				.host =
 				    k->buffer == BUF_AVERAGE || engine_updated_on_host(e, &part),
 				.param = p,
-				.box = &box[b],
+				.slice = &slice[b],
 			};
 
 			if (!k->state)
@@ -80,7 +80,7 @@ visit_slots(const struct save_walk *w, struct err *err)
 		struct tensor t = fp8_slots(w->e, (enum fp8_state)i);
 		struct param p = fp8_state_param(&w->e->plan.model, (enum fp8_state)i, t.shape[1]);
 		struct slice whole = slice_whole(p.ndim, p.shape);
-		struct save_piece piece = { .from = t, .param = &p, .box = &whole };
+		struct save_piece piece = { .from = t, .param = &p, .slice = &whole };
 
 		if (!t.data || w->e->rank > 0)
 			continue;

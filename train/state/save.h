@@ -30,7 +30,7 @@ struct save_piece {
 	struct tensor from, low_bits; /* remainder U16, or without data */
 	bool host;                    /* in host memory */
 	const struct param *param;
-	const struct slice *box; /* in global coordinates; valid during the visit */
+	const struct slice *slice; /* in global coordinates; valid during the visit */
 };
 struct save_walk {
 	struct engine *e;

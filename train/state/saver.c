@@ -154,7 +154,7 @@ visit_declare(void *ctx, const struct save_piece *p, struct err *err)
 
 	(void)err;
 	ckpt_declare(
-	    s->writer, p->name, save_piece_dtype(p), p->param->ndim, p->param->shape, p->box);
+	    s->writer, p->name, save_piece_dtype(p), p->param->ndim, p->param->shape, p->slice);
 	return 0;
 }
 

@@ -294,8 +294,8 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->rank = world->rank;
 	e->backend = c->backend;
 	layout_coord(&e->plan.layout, e->rank, e->coord);
-	e->num_stretches = layout_positions(
-	    &e->plan.layout, e->plan.shape.seq_length, e->coord[AX_CP], e->stretch);
+	e->num_ranges = layout_positions(
+	    &e->plan.layout, e->plan.shape.seq_length, e->coord[AX_CP], e->position_range);
 	e->first_stage = e->coord[AX_PP] == 0;
 	e->last_stage = e->coord[AX_PP] == e->plan.layout.pipeline_model_parallel_size - 1;
 	run_memory(&e->mem, &e->plan, e->coord);

@@ -115,7 +115,7 @@ state_context(struct buffer_list *to, const struct sizes *z)
 	bool heads = z->shape->context_form == CONTEXT_HEADS, trains = z->trains, gather = !heads,
 	     gather_trains = gather && trains, heads_train = heads && trains;
 	int64_t c = z->layout->context_parallel_size, t = z->tokens, all = z->all_tokens,
-		kv = 2 * n.kv, qkv = n.q + kv, some = n.q / c, piece = all / (STRETCHES * c);
+		kv = 2 * n.kv, qkv = n.q + kv, some = n.q / c, piece = all / (POSITION_RANGES * c);
 	const struct buffer_row rows[] = {
 		{ "gathered k, v", ATTENTION_CONTEXT_KEYS, STEP, gather, ACT, { all, kv },
 		    FWD | ATTN_BWD },

@@ -37,7 +37,7 @@ uint64_t
 attention_run_workspace(
     const struct model_config *c, const struct layout *l, const struct train_shape *s)
 {
-	struct stretch has[STRETCHES];
+	struct position_range has[POSITION_RANGES];
 	int last = layout_positions(l, s->seq_length, 0, has) - 1;
 	bool heads = s->context_form == CONTEXT_HEADS;
 	int64_t share = heads ? l->context_parallel_size : 1;

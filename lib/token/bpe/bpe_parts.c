@@ -100,7 +100,7 @@ meet_in(const struct bpe *b, const struct split *split, const struct stretch *s,
 
 /* Takes a token that is not long and prefetches the slots of all its prefixes and suffixes. */
 static void
-stretch_init(const struct bpe *b, struct stretch *s, const struct bpe_token *t)
+range_init(const struct bpe *b, struct stretch *s, const struct bpe_token *t)
 {
 	const struct bpe_names *n = &b->names;
 
@@ -172,10 +172,10 @@ split_tokens(
 	size_t count = 0;
 
 	*num_rest = 0;
-	stretch_init(b, &s[0], &b->token[0]);
+	range_init(b, &s[0], &b->token[0]);
 	for (uint32_t i = 0; i < b->num_tokens; i++) {
 		if (i + 1 < b->num_tokens)
-			stretch_init(b, &s[(i + 1) & 1], &b->token[i + 1]);
+			range_init(b, &s[(i + 1) & 1], &b->token[i + 1]);
 		if (!bpe_is_text(&b->token[i]) || b->token[i].len == 1)
 			continue;
 		if (b->names.alike || !find_parts(b, split, &s[i & 1], i, &pair[count])) {
