@@ -142,7 +142,7 @@ add_pieces(struct copy *c, const struct shards *shards, int k)
 		struct part own = shard_share(shards, s);
 		struct slice slice[SLICE_FLAT_MAX];
 		const struct param *p = &c->src->param[s->param];
-		int n = s->owner && source_keeps(c->src, p, k) ? shard_pieces(s, &own, slice) : 0;
+		int n = s->owner && source_keeps(c->src, p, k) ? shard_slices(s, &own, slice) : 0;
 
 		for (int b = 0; b < n; b++)
 			add_piece(c,

@@ -51,12 +51,12 @@ comm_part(const struct comm *c, const struct tensor *part, const struct tensor *
 }
 
 int64_t
-comm_slots(const struct comm *c, const struct comm_parts *p)
+comm_partial_sums(const struct comm *c, const struct comm_parts *p)
 {
-	int64_t count = comm_part(c, &p->part, &p->whole), room = comm_elements(&p->slots);
+	int64_t count = comm_part(c, &p->part, &p->whole), room = comm_elements(&p->partial_sums);
 	int64_t least = count < COMM_ROOM ? count : COMM_ROOM;
 
-	if (p->slots.dtype != p->part.dtype || room < least * (c->size - 1))
+	if (p->partial_sums.dtype != p->part.dtype || room < least * (c->size - 1))
 		BUG("%lld elements have no room for parts of %lld from %d others", (long long)room,
 		    (long long)count, c->size - 1);
 	return count;

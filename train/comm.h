@@ -79,7 +79,7 @@ int64_t comm_elements(const struct tensor *t);
 int64_t comm_part(const struct comm *c, const struct tensor *part, const struct tensor *whole);
 
 /* As comm_part; and p->slots must have room for the part of each other rank, or for pieces. */
-int64_t comm_slots(const struct comm *c, const struct comm_parts *p);
+int64_t comm_partial_sums(const struct comm *c, const struct comm_parts *p);
 /* The part of a rank in p->whole. */
 struct tensor comm_whole(const struct comm *c, const struct comm_parts *p, int rank);
 

@@ -260,10 +260,10 @@ place_turns(struct shards *s, bool experts)
 		if (!b->layers || b->experts != experts)
 			continue;
 		b->turn = slot + (experts ? BUCKET_SLOTS : 0);
-		b->place = s->places + slot * largest;
+		b->place = s->slot_elements + slot * largest;
 		n++;
 	}
-	s->places += int64_min(n, BUCKET_SLOTS) * largest;
+	s->slot_elements += int64_min(n, BUCKET_SLOTS) * largest;
 }
 
 void
@@ -296,8 +296,8 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 		own += b->count / b->data_ranks;
 		s->largest = int64_max(s->largest, b->count);
 		if (!b->layers) {
-			b->place = s->places;
-			s->places += b->count;
+			b->place = s->slot_elements;
+			s->slot_elements += b->count;
 		}
 	}
 	place_turns(s, false);
@@ -411,7 +411,7 @@ shard_share(const struct shards *s, const struct shard *sh)
  * so the part is clipped to them and slice_flat does the rest.
  */
 int
-shard_pieces(const struct shard *sh, const struct part *p, struct slice out[SLICE_FLAT_MAX])
+shard_slices(const struct shard *sh, const struct part *p, struct slice out[SLICE_FLAT_MAX])
 {
 	struct part real = part_cut(p, sh->offset, slice_elements(&sh->slice));
 

@@ -22,7 +22,7 @@ enum {
 	BUCKET_ELEMENTS = 1 << 27, /* a bucket of layers is full from this on, by default */
 	BUCKET_PASSING =
 	    1 << 25, /* of a bucket, at most, in what data ranks push to each other at a time */
-	BUCKET_PIECE = 1 << 22, /* of a bucket, at most, in what passes to the host at a time */
+	BUCKET_CHUNK = 1 << 22, /* of a bucket, at most, in what passes to the host at a time */
 	/* buckets of layers held whole at the same time where they are sharded; and as many of
 	 * experts that ranks share */
 	BUCKET_SLOTS = 2,
@@ -94,10 +94,10 @@ struct shards {
 	struct bucket *bucket; /* in the flat order, like the runs and the sums */
 	struct shard_run *run;
 	struct shard_sum *sum;
-	struct part *part; /* of each bucket and data rank, or NULL: all parts are equal */
-	int64_t elements;  /* of all buckets */
-	int64_t places;    /* elements of a buffer in which buckets of layers share slots */
-	int64_t largest;   /* elements of the largest bucket */
+	struct part *part;     /* of each bucket and data rank, or NULL: all parts are equal */
+	int64_t elements;      /* of all buckets */
+	int64_t slot_elements; /* elements of a buffer in which buckets of layers share slots */
+	int64_t largest;       /* elements of the largest bucket */
 };
 
 /* The inputs of a rank's shards, apart from its coordinates. */
@@ -134,6 +134,6 @@ struct part shard_part(
 struct part shard_share(const struct shards *s, const struct shard *sh);
 /* The real elements of a part of a shard as boxes in global coordinates, in the order of memory.
  * Returns how many: 0 when the part holds none. */
-int shard_pieces(const struct shard *sh, const struct part *p, struct slice out[SLICE_FLAT_MAX]);
+int shard_slices(const struct shard *sh, const struct part *p, struct slice out[SLICE_FLAT_MAX]);
 
 #endif

@@ -358,7 +358,7 @@ take_rank(struct memory_plan *m, const struct rank *r, const struct sizes *z)
 		.optim_elements = m->optim_elements,
 		.optim_matrices = m->optim_matrices,
 		.optim_device = m->optim_device,
-		.ring = memory_ring_slot(m),
+		.staging = memory_staging_slot(m),
 		.matrix = x->matrix,
 		.updates = x->updates,
 		.gram = x->gram };

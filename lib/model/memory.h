@@ -132,7 +132,7 @@ void memory_plan_stage(
 /* The part of a bucket that the rank's optimizer owns. */
 struct part memory_optim_part(const struct memory_plan *m, int bucket);
 /* Elements of a slot of the ring to the host. */
-int64_t memory_ring_slot(const struct memory_plan *m);
+int64_t memory_staging_slot(const struct memory_plan *m);
 /* The bytes of the device's arenas. */
 uint64_t memory_total(const struct memory_plan *m);
 /* The place of buffer b, which must exist: copy is 0 for buffers that exist once; layer counts from
@@ -151,12 +151,12 @@ int memory_host_copy(int b);
 /* Whether the rank has the buffer, on the device or on the host. */
 bool memory_has(const struct memory_plan *m, int b);
 /* A stretch of the own part of a bucket that fits a slot of the ring. */
-struct piece {
+struct bucket_chunk {
 	int bucket;
 	struct part part;
 };
 /* Goes on to the next of all of them, in the flat order; all 0 begins. False after the last. */
-bool memory_piece(const struct memory_plan *m, struct piece *p);
+bool memory_bucket_chunk(const struct memory_plan *m, struct bucket_chunk *p);
 /* The number of instances of a buffer in its arena, over all layers and slots. */
 int64_t memory_instances(const struct memory_plan *m, int b, enum arena where);
 

@@ -131,24 +131,24 @@ memory_optim_part(const struct memory_plan *m, int bucket)
 }
 
 int64_t
-memory_ring_slot(const struct memory_plan *m)
+memory_staging_slot(const struct memory_plan *m)
 {
 	int64_t own = 0;
 
 	for (int k = 0; k < m->shards.num_buckets; k++)
 		own = int64_max(own, memory_optim_part(m, k).count);
-	return own < BUCKET_PIECE ? own : BUCKET_PIECE;
+	return own < BUCKET_CHUNK ? own : BUCKET_CHUNK;
 }
 
 bool
-memory_piece(const struct memory_plan *m, struct piece *p)
+memory_bucket_chunk(const struct memory_plan *m, struct bucket_chunk *p)
 {
 	int64_t at = p->part.first + p->part.count;
 
 	for (; p->bucket < m->shards.num_buckets; p->bucket++) {
 		struct part own = memory_optim_part(m, p->bucket);
 
-		p->part = part_cut(&own, at > own.first ? at : own.first, memory_ring_slot(m));
+		p->part = part_cut(&own, at > own.first ? at : own.first, memory_staging_slot(m));
 		if (p->part.count)
 			return true;
 	}

@@ -20,7 +20,8 @@ state_weights(struct buffer_list *to, const struct sizes *z, const struct rank_s
 {
 	const struct train_shape *s = z->shape;
 	int64_t all = has->shards->elements, largest = has->shards->largest,
-		places = has->shards->places, data_ranks = layout_most_data_ranks(z->layout),
+		slot_elements = has->shards->slot_elements,
+		data_ranks = layout_most_data_ranks(z->layout),
 		/* the parts that the other data ranks have of a bucket, if no more pass at a
 		 * time */
 	    passing = int64_min(largest - largest / data_ranks, BUCKET_PASSING);
@@ -31,10 +32,12 @@ state_weights(struct buffer_list *to, const struct sizes *z, const struct rank_s
 		{ "messages of stages", BUF_RECEIVE, RUN, overlap, STREAM,
 		    { 2 * z->rows, z->hidden } },
 		{ "weights", BUF_WEIGHTS, RUN, true, ACT, { parts ? has->optim_elements : all } },
-		{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, shared && parts, ACT, { places } },
+		{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, shared && parts, ACT,
+		    { slot_elements } },
 		{ "main gradients", BUF_GRADS, RUN, trains, GRADS,
 		    { grads ? has->optim_elements : all } },
-		{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, reduces && grads, REAL, { places } },
+		{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, reduces && grads, REAL,
+		    { slot_elements } },
 		{ "narrow gradients", BUF_BF16_GRADS, RUN, reduces && in_8, BF16, { largest } },
 		{ "replicas' gradients", BUF_DATA_RANK_GRADS, RUN, reduces && in_8, BF16,
 		    { largest } },
@@ -52,7 +55,7 @@ state_masters(struct buffer_list *to, const struct sizes *z, const struct rank_s
 {
 	const struct train_shape *s = z->shape;
 	int64_t device = has->optim_device, host = has->optim_elements - device,
-		ring = s->averaged || host > 0 ? 2 * has->ring : 0;
+		staging = s->averaged || host > 0 ? 2 * has->staging : 0;
 	bool rest = s->optim.low_bits, masters = !rest && s->dtype != memory_real(s->dtype);
 	const struct buffer_row rows[] = {
 		{ "master weights", BUF_MASTER, RUN, masters, REAL, { device } },
@@ -62,7 +65,7 @@ state_masters(struct buffer_list *to, const struct sizes *z, const struct rank_s
 		{ "remainders of weights", BUF_HOST_LOW_BITS, HOST, rest, U16, { host } },
 		{ "average of weights", BUF_AVERAGE, HOST, s->averaged, REAL,
 		    { has->optim_elements } },
-		{ "ring to the host", BUF_RING, HOST, true, REAL, { ring } },
+		{ "ring to the host", BUF_STAGING_RING, HOST, true, REAL, { staging } },
 	};
 
 	if (z->trains)
@@ -154,7 +157,7 @@ state_tensor(struct buffer_list *to, const struct sizes *z)
 		{ "rows of all tensor ranks", BUF_WHOLE, STEP, rows_apart, ACT, { t, h }, ANY },
 		{ "output gradients of all tensor ranks", BUF_DWHOLE, STEP, overlap, ACT, { t, h },
 		    BWD },
-		{ "sums of other tensor ranks", BUF_SLOTS, STEP,
+		{ "sums of other tensor ranks", BUF_PARTIAL_SUMS, STEP,
 		    capacity_in_parts(z->layout, z->shape), ACT, { others, h },
 		    FWD | MLP_BWD | QKV_BWD | HEAD },
 		{ "partial sums", BUF_PARTIAL, STEP, overlap, ACT, { t, h }, MLP_BWD | QKV_BWD },

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum { SLOTS = 64, TIMES = 4 };
-static const size_t slot = (size_t)BUCKET_PIECE * sizeof(float);
+static const size_t slot = (size_t)BUCKET_CHUNK * sizeof(float);
 
 struct ends {
 	struct engine e;
@@ -62,7 +62,7 @@ time_copies(struct ends *x, bool in, bool out)
 static double
 time_adam(struct ends *x, struct stream *st)
 {
-	int64_t n = (int64_t)BUCKET_PIECE;
+	int64_t n = (int64_t)BUCKET_CHUNK;
 	double began = 0;
 
 	for (int i = 0; i < (TIMES + 1) * SLOTS / 4; i++) {

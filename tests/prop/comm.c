@@ -146,9 +146,9 @@ scatter_parts(const struct trial *t, const struct tensor *out, const struct tens
 	int64_t room = t->count * (t->comm->size - 1);
 	struct comm_parts p = { .whole = *in, .part = *out, .reversed = t->reversed };
 
-	p.slots = tensor_1d(mem_alloc((size_t)room, dtype_size(t->dtype)), t->dtype, room);
+	p.partial_sums = tensor_1d(mem_alloc((size_t)room, dtype_size(t->dtype)), t->dtype, room);
 	t->comm->ops->reduce_scatter_parts(t->comm, NULL, &p);
-	free(p.slots.data);
+	free(p.partial_sums.data);
 }
 
 static void

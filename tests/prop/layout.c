@@ -172,7 +172,7 @@ check_buckets(
 		CHECK(b->decay || k == 0 || b[-1].chunk < b->chunk);
 		CHECK(b->first_layer <= b->last_layer && (k == 0 || b[-1].chunk <= b->chunk));
 		CHECK(k == 0 || b[-1].chunk == b->chunk || b[-1].last_layer < b->first_layer);
-		CHECK(b->place >= 0 && b->place + b->count <= s->places);
+		CHECK(b->place >= 0 && b->place + b->count <= s->slot_elements);
 		CHECK(k + 1 == s->num_buckets || !b->layers || !b[1].layers || b->count >= size);
 		end += b->count;
 	}
@@ -589,7 +589,7 @@ owned_by_all(const struct shards_of *of, int param, bool whole)
 		for (int i = 0; i < s.count; i++) {
 			struct slice slice[SLICE_FLAT_MAX];
 			struct part own = shard_share(&s, &s.item[i]);
-			int n = s.item[i].owner ? shard_pieces(&s.item[i], &own, slice) : 0;
+			int n = s.item[i].owner ? shard_slices(&s.item[i], &own, slice) : 0;
 
 			for (int k = 0; k < n && s.item[i].param == param; k++)
 				sum += slice_elements(&slice[k]);

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { REPLICAS = 2, ELEMENTS = 5 * BUCKET_PIECE, LARGE = 4 * BUCKET_PIECE };
+enum { REPLICAS = 2, ELEMENTS = 5 * BUCKET_CHUNK, LARGE = 4 * BUCKET_CHUNK };
 
 /* A rank with two buckets; the ring holds two pieces, and the first bucket has three. */
 static void
@@ -16,9 +16,9 @@ open_rank(struct engine *e, struct bucket bucket[2])
 	static struct buffer ring = { .level = HOST,
 		.place = ARENA_HOST,
 		.dtype = DTYPE_F32,
-		.shape = { 2 * BUCKET_PIECE, 1 },
+		.shape = { 2 * BUCKET_CHUNK, 1 },
 		.vector = true,
-		.bytes = 2 * BUCKET_PIECE * sizeof(float) };
+		.bytes = 2 * BUCKET_CHUNK * sizeof(float) };
 	struct device_config c = { .num_threads = 1, .dtype = DTYPE_F32 };
 	struct err err;
 
@@ -40,7 +40,7 @@ open_rank(struct engine *e, struct bucket bucket[2])
 	e->mem.sharded = true;
 	e->mem.optim_elements = ELEMENTS / REPLICAS;
 	e->mem.buffer = &ring;
-	e->mem.at[BUF_RING] = 1;
+	e->mem.at[BUF_STAGING_RING] = 1;
 	e->mem.arena[ARENA_HOST] = ring.bytes;
 	CHECK(host_open(e, &c, &err) == 0);
 }
@@ -107,17 +107,17 @@ struct passing {
 };
 
 static void
-fetch(struct engine *e, const struct piece *p, const struct tensor *slot, void *ctx)
+fetch(struct engine *e, const struct bucket_chunk *p, const struct tensor *slot, void *ctx)
 {
 	struct passing *x = ctx;
 
-	CHECK(slot->shape[0] == p->part.count && p->part.count <= BUCKET_PIECE);
+	CHECK(slot->shape[0] == p->part.count && p->part.count <= BUCKET_CHUNK);
 	e->backend->copy_out(host_arrivals(e), slot->data, x->device + p->part.first,
 	    (size_t)p->part.count * sizeof(float));
 }
 
 static void
-take(struct engine *e, const struct piece *p, const struct tensor *slot, void *ctx)
+take(struct engine *e, const struct bucket_chunk *p, const struct tensor *slot, void *ctx)
 {
 	struct passing *x = ctx;
 

@@ -24,25 +24,26 @@ tiny(void)
 
 /* Buffers in use at the same time, by phase of the trainer. */
 static const int phases[][28] = {
-	{ BUF_FP8_X, BUF_FP8_X_LINES, BUF_WHOLE, BUF_SLOTS, HEAD_NORM_OUT, BUF_BRANCH,
+	{ BUF_FP8_X, BUF_FP8_X_LINES, BUF_WHOLE, BUF_PARTIAL_SUMS, HEAD_NORM_OUT, BUF_BRANCH,
 	    ATTENTION_NORM_OUT, MLP_INPUT + FFN_NORM_OUT, MLP_ACT_OUT, ATTENTION_CONTEXT_KEYS,
 	    ATTENTION_CONTEXT_QKV, ATTENTION_CONTEXT_OUT, ATTENTION_CONTEXT_PACKED, BLOCK_NUMBERS },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_FC2_DY_TRANSPOSED, BUF_FP8_X_LINES,
 	    BUF_FP8_DY_LINES, BUF_FP8_DY_TRANSPOSED_LINES, BUF_FP8_FC2_DY_TRANSPOSED_LINES,
-	    BUF_WHOLE, BUF_DWHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DBRANCH, BUF_DPOST, BUF_DSUM,
+	    BUF_WHOLE, BUF_DWHOLE, BUF_PARTIAL_SUMS, BUF_PARTIAL, BUF_DBRANCH, BUF_DPOST, BUF_DSUM,
 	    BUF_DNORM, MLP_DACT, MLP_INPUT + FFN_NORM_OUT, BLOCK_NUMBERS },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
 	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DWHOLE, BUF_DBRANCH, BUF_DPOST, BUF_DSUM,
 	    ATTENTION_DOUT, ATTENTION_DQKV, ATTENTION_DELTA, ATTENTION_WORK, ATTENTION_CONTEXT_KEYS,
-	    ATTENTION_CONTEXT_PARTIAL, ATTENTION_CONTEXT_SLOTS, ATTENTION_CONTEXT_QKV,
+	    ATTENTION_CONTEXT_PARTIAL, ATTENTION_CONTEXT_SUMS, ATTENTION_CONTEXT_QKV,
 	    ATTENTION_CONTEXT_OUT, ATTENTION_CONTEXT_DOUT, ATTENTION_CONTEXT_DQKV,
 	    ATTENTION_CONTEXT_PACKED, ATTENTION_DQK, ATTENTION_QK, BLOCK_NUMBERS },
 	{ BUF_FP8_X, BUF_FP8_DY, BUF_FP8_DY_TRANSPOSED, BUF_FP8_X_LINES, BUF_FP8_DY_LINES,
-	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DWHOLE, BUF_SLOTS, BUF_PARTIAL, BUF_DNORM,
-	    ATTENTION_DQKV, ATTENTION_DQK, ATTENTION_CONTEXT_PARTIAL, ATTENTION_CONTEXT_SLOTS,
-	    ATTENTION_CONTEXT_DQKV, ATTENTION_CONTEXT_PACKED, ATTENTION_NORM_OUT, BLOCK_NUMBERS },
-	{ BUF_WHOLE, BUF_SLOTS, HEAD_NORM_OUT, HEAD_LOGITS, HEAD_STATS, HEAD_LOSS, HEAD_ZLOSS,
-	    BLOCK_NUMBERS },
+	    BUF_FP8_DY_TRANSPOSED_LINES, BUF_WHOLE, BUF_DWHOLE, BUF_PARTIAL_SUMS, BUF_PARTIAL,
+	    BUF_DNORM, ATTENTION_DQKV, ATTENTION_DQK, ATTENTION_CONTEXT_PARTIAL,
+	    ATTENTION_CONTEXT_SUMS, ATTENTION_CONTEXT_DQKV, ATTENTION_CONTEXT_PACKED,
+	    ATTENTION_NORM_OUT, BLOCK_NUMBERS },
+	{ BUF_WHOLE, BUF_PARTIAL_SUMS, HEAD_NORM_OUT, HEAD_LOGITS, HEAD_STATS, HEAD_LOSS,
+	    HEAD_ZLOSS, BLOCK_NUMBERS },
 };
 
 /* Buffers a and b of one level share no byte, and both end inside `size`. */
@@ -461,7 +462,7 @@ test_figures(void)
 	    memory_buffer(&half, BUF_TOKENS)->bytes == 32 * 4);
 	CHECK(memory_buffer(&half, ATTENTION_CONTEXT_KEYS)->bytes == 64 * 2 * 16 * 2);
 	CHECK(memory_buffer(&half, ATTENTION_CONTEXT_PARTIAL)->bytes == 6 * 16 * 2 * 16 * 2);
-	CHECK(memory_buffer(&half, ATTENTION_CONTEXT_SLOTS)->bytes == 1 * 16 * 2 * 16 * 2);
+	CHECK(memory_buffer(&half, ATTENTION_CONTEXT_SUMS)->bytes == 1 * 16 * 2 * 16 * 2);
 	memory_release(&half);
 	/* All positions of half the heads. */
 	s.context_form = CONTEXT_HEADS;
@@ -782,8 +783,8 @@ test_row_shards(void)
 		memory_plan(&m, &c, &plain, &overlap, coord);
 		memory_plan(&w, &c, &rows, &overlap, coord);
 		part[BUF_PARTIAL] = part[BUF_DWHOLE] = part[BUF_WHOLE];
-		part[BUF_SLOTS] = part[BUF_WHOLE] / 4 * 3;
-		CHECK(memory_buffer(&m, BUF_SLOTS)->bytes == part[BUF_SLOTS]);
+		part[BUF_PARTIAL_SUMS] = part[BUF_WHOLE] / 4 * 3;
+		CHECK(memory_buffer(&m, BUF_PARTIAL_SUMS)->bytes == part[BUF_PARTIAL_SUMS]);
 		CHECK(has_sizes(&w, part));
 		CHECK(!memory_buffer(&m, BUF_PARTIAL)->bytes &&
 		    !memory_buffer(&m, BUF_DWHOLE)->bytes);
@@ -806,7 +807,7 @@ test_parts(void)
 		struct memory_plan m;
 
 		memory_plan(&m, &c, &l, &s, coord);
-		CHECK(memory_buffer(&m, BUF_SLOTS)->bytes ==
+		CHECK(memory_buffer(&m, BUF_PARTIAL_SUMS)->bytes ==
 		    (s.seq_length == 32 ? 24 * (uint64_t)c.hidden_size * 2 : 0));
 		memory_release(&m);
 	}
@@ -897,7 +898,7 @@ test_average(void)
 		.rule = &optim_rules[0] };
 	int coord[AX_COUNT] = { 0 };
 	struct memory_plan without, with;
-	struct piece p = { 0 };
+	struct bucket_chunk p = { 0 };
 	int64_t own = 0;
 
 	memory_plan(&without, &c, &l, &s, coord);
@@ -907,12 +908,12 @@ test_average(void)
 	check_levels(&with);
 	CHECK(without.arena[ARENA_HOST] == 0 && memory_total(&with) == memory_total(&without));
 	CHECK(memory_buffer(&with, BUF_AVERAGE)->bytes == memory_buffer(&with, BUF_MASTER)->bytes);
-	CHECK(memory_buffer(&with, BUF_RING)->bytes ==
+	CHECK(memory_buffer(&with, BUF_STAGING_RING)->bytes ==
 	    2 * sizeof(float) * (uint64_t)(with.shards.largest / 4));
-	for (; memory_piece(&with, &p); own += p.part.count)
+	for (; memory_bucket_chunk(&with, &p); own += p.part.count)
 		CHECK(p.part.in_shard == own &&
 		    2 * (uint64_t)p.part.count * sizeof(float) <=
-			memory_buffer(&with, BUF_RING)->bytes);
+			memory_buffer(&with, BUF_STAGING_RING)->bytes);
 	CHECK(own == with.optim_elements);
 	memory_release(&without);
 	memory_release(&with);

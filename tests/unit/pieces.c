@@ -41,7 +41,7 @@ mark(const struct shards *s, int dp, const struct param *table, unsigned char **
 			const struct param *p = &table[sh->param];
 			struct slice slice[SLICE_FLAT_MAX], whole = slice_whole(p->ndim, p->shape);
 			struct part own = shard_part(s, sh, rank, dp);
-			int n = sh->owner ? shard_pieces(sh, &own, slice) : 0;
+			int n = sh->owner ? shard_slices(sh, &own, slice) : 0;
 
 			for (int k = 0; k < n; k++) {
 				int64_t count = slice_elements(&slice[k]);

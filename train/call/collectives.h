@@ -39,7 +39,7 @@ struct comm_parts {
 	bool reversed; /* the last rank's part is the first of whole */
 	/* Of a scatter: as much room for each other rank, at least COMM_ROOM elements. Parts that
 	 * do not fit pass through it in pieces. */
-	struct tensor slots;
+	struct tensor partial_sums;
 	/* size of them. A gather records event[i] when the part of rank i is there; a scatter, for
 	 * which all have been recorded, reads that part after event[i]. NULL: all is there when the
 	 * stream passes the gather, or gets to the scatter. */

@@ -183,9 +183,9 @@ sum_in_16(struct engine *e, const struct summing *x)
 static void
 sum_in_full(struct engine *e, const struct summing *x)
 {
-	struct comm_parts p = {
-		.whole = x->all, .part = x->own, .slots = engine_buffer(e, BUF_DATA_RANK_GRADS)
-	};
+	struct comm_parts p = { .whole = x->all,
+		.part = x->own,
+		.partial_sums = engine_buffer(e, BUF_DATA_RANK_GRADS) };
 
 	x->dp->ops->reduce_scatter_parts(COMM_HERE(x->dp), e->dp_comm->grads, &p);
 }

@@ -154,15 +154,15 @@ host_resume(struct engine *e)
 
 /* The slot of piece number i. */
 static struct tensor
-slot(const struct engine *e, int i, const struct piece *p)
+slot(const struct engine *e, int i, const struct bucket_chunk *p)
 {
-	struct tensor ring = engine_buffer(e, BUF_RING);
+	struct tensor ring = engine_buffer(e, BUF_STAGING_RING);
 
 	return tensor_rows(&ring, i % 2 * (ring.shape[0] / 2), p->part.count);
 }
 
 static void
-fetch(struct engine *e, const struct host_walk *w, int i, const struct piece *p)
+fetch(struct engine *e, const struct host_walk *w, int i, const struct bucket_chunk *p)
 {
 	struct tensor to = slot(e, i, p);
 
@@ -172,9 +172,9 @@ fetch(struct engine *e, const struct host_walk *w, int i, const struct piece *p)
 
 /* The next piece of the walk, if there is one. */
 static bool
-next_piece(const struct engine *e, const struct host_walk *w, struct piece *p)
+next_chunk(const struct engine *e, const struct host_walk *w, struct bucket_chunk *p)
 {
-	return memory_piece(&e->mem, p) && p->bucket < w->end;
+	return memory_bucket_chunk(&e->mem, p) && p->bucket < w->end;
 }
 
 /* A piece is asked for before the one before it is used; its slot was used by the one before
@@ -182,8 +182,8 @@ next_piece(const struct engine *e, const struct host_walk *w, struct piece *p)
 void
 host_walk(struct engine *e, const struct host_walk *w)
 {
-	struct piece p, next = { .bucket = w->first };
-	bool more = next_piece(e, w, &next);
+	struct bucket_chunk p, next = { .bucket = w->first };
+	bool more = next_chunk(e, w, &next);
 
 	if (more)
 		fetch(e, w, 0, &next);
@@ -191,7 +191,7 @@ host_walk(struct engine *e, const struct host_walk *w)
 		struct tensor at;
 
 		p = next;
-		more = next_piece(e, w, &next);
+		more = next_chunk(e, w, &next);
 		if (more)
 			fetch(e, w, i + 1, &next);
 		e->backend->await(e->device, e->host->arrived[i % 2]);
@@ -228,7 +228,7 @@ host_open(struct engine *e, const struct device_config *c, struct err *err)
 	e->arena[ARENA_HOST] = pinned_alloc(e, bytes, bytes);
 	if (!e->arena[ARENA_HOST])
 		return err_set(err, "cannot take %.1f MiB of host memory", (double)bytes / 1048576);
-	if (!memory_buffer(&e->mem, BUF_RING)->bytes)
+	if (!memory_buffer(&e->mem, BUF_STAGING_RING)->bytes)
 		return 0;
 	d = b->host->open(c, err);
 	if (!d)

@@ -3,8 +3,8 @@
  *
  * Jobs run one at a time, in the order in which the main thread queued them, beside whatever the
  * device computes. They use the operations of the backend of the host's own processors, and get
- * pieces of the device's arrays through the ring (BUF_RING): one is copied while the one before it
- * is used. A save that reads host arrays holds the jobs that were queued after it.
+ * pieces of the device's arrays through the ring (BUF_STAGING_RING): one is copied while the one
+ * before it is used. A save that reads host arrays holds the jobs that were queued after it.
  */
 #ifndef TRAIN_ENGINE_HOST_H
 #define TRAIN_ENGINE_HOST_H
@@ -27,13 +27,15 @@ int64_t host_queue(struct engine *e, void (*run)(struct engine *, void *arg), vo
 /* Waits for a job and all before it; 0 is no job. */
 void host_await(struct engine *e, int64_t job);
 
-/* What to do with the pieces of the own parts (memory_piece) of some buckets. */
+/* What to do with the pieces of the own parts (memory_bucket_chunk) of some buckets. */
 struct host_walk {
 	int first, end; /* the buckets */
 	/* Queues the copies of a piece on host_arrivals; slot: real, of the piece's count. */
-	void (*fetch)(struct engine *, const struct piece *, const struct tensor *slot, void *ctx);
+	void (*fetch)(
+	    struct engine *, const struct bucket_chunk *, const struct tensor *slot, void *ctx);
 	/* Uses it: the copies are there. */
-	void (*take)(struct engine *, const struct piece *, const struct tensor *slot, void *ctx);
+	void (*take)(
+	    struct engine *, const struct bucket_chunk *, const struct tensor *slot, void *ctx);
 	void *ctx;
 };
 /* Calls fetch and take for each piece, in the flat order. For jobs. */

@@ -63,7 +63,7 @@ grads_in(const struct engine *e, const struct tensor *slot)
 }
 
 static void
-fetch(struct engine *e, const struct piece *p, const struct tensor *slot, void *ctx)
+fetch(struct engine *e, const struct bucket_chunk *p, const struct tensor *slot, void *ctx)
 {
 	struct tensor from = engine_part(e, BUF_GRADS, &p->part), to = grads_in(e, slot);
 
@@ -72,7 +72,7 @@ fetch(struct engine *e, const struct piece *p, const struct tensor *slot, void *
 }
 
 static void
-take(struct engine *e, const struct piece *p, const struct tensor *slot, void *ctx)
+take(struct engine *e, const struct bucket_chunk *p, const struct tensor *slot, void *ctx)
 {
 	const struct offload *x = ctx;
 	struct tensor grads = grads_in(e, slot), from, to = engine_part(e, BUF_WEIGHTS, &p->part);

@@ -17,8 +17,8 @@ void offload_free(struct offload *x);
 
 /* How the host updates a piece whose gradients have come to it. */
 struct offload_update {
-	void (*update)(
-	    struct engine *, const struct piece *, const struct tensor *grads, const void *ctx);
+	void (*update)(struct engine *, const struct bucket_chunk *, const struct tensor *grads,
+	    const void *ctx);
 	const void *ctx; /* `size` bytes, of which update gets a copy */
 	size_t size;
 };

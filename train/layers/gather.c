@@ -72,7 +72,7 @@ sum_gradients(struct engine *e, int position_range)
 	struct comm_parts p = half(e, &all, position_range);
 	struct comm *cp = e->groups.cp;
 
-	p.slots = engine_buffer(e, ATTENTION_CONTEXT_SLOTS);
+	p.partial_sums = engine_buffer(e, ATTENTION_CONTEXT_SUMS);
 	streams_fork(e, e->context.stream, e->context.ready);
 	timing_begin(e, SPAN_CONTEXT);
 	cp->ops->reduce_scatter_parts(COMM_HERE(cp), e->context.stream, &p);

@@ -31,7 +31,7 @@ partial_sums(struct step *s, const struct tensor *y)
 static bool
 in_parts(const struct step *s)
 {
-	return memory_buffer(&s->e->mem, BUF_SLOTS)->bytes > 0;
+	return memory_buffer(&s->e->mem, BUF_PARTIAL_SUMS)->bytes > 0;
 }
 
 /* Of T rows those of a tensor rank; none of a tensor that is none. */
@@ -91,7 +91,7 @@ sum_parts(struct step *s, struct stream *st, const struct tensor *y, const struc
 	bool shards = whole->data != y->data;
 	struct comm_parts p = { .whole = *whole,
 		.part = shards ? *y : rank_rows(s, y, tp->rank),
-		.slots = engine_buffer(s->e, BUF_SLOTS),
+		.partial_sums = engine_buffer(s->e, BUF_PARTIAL_SUMS),
 		.event = s->e->overlap.made };
 
 	tp->ops->reduce_scatter_parts(COMM_HERE(tp), st, &p);

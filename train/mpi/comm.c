@@ -238,7 +238,7 @@ mpi_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_pa
 	ptrdiff_t stride = p->reversed ? -(ptrdiff_t)bytes : (ptrdiff_t)bytes;
 
 	(void)st;
-	(void)comm_slots(c, p);
+	(void)comm_partial_sums(c, p);
 	if (c->size == 1) {
 		if (p->part.data != p->whole.data && bytes)
 			memcpy(p->part.data, p->whole.data, bytes);

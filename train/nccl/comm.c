@@ -226,7 +226,7 @@ nccl_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_p
 {
 	struct nccl_group *g = c->impl;
 
-	(void)comm_slots(c, p);
+	(void)comm_partial_sums(c, p);
 	if (g->peers) {
 		peers_scatter(g->peers, st, p);
 		return;

@@ -343,7 +343,7 @@ peers_all_to_all(struct peers *p, struct stream *st, const struct comm_block *bl
 struct piece {
 	const struct comm_parts *parts;
 	int64_t first, count;
-	struct tensor slots; /* one for each other rank, in their order */
+	struct tensor partial_sums; /* one for each other rank, in their order */
 	uint32_t number;
 };
 
@@ -351,7 +351,7 @@ struct piece {
 static int64_t
 piece_size(const struct comm *c, const struct comm_parts *parts, int64_t count)
 {
-	int64_t room = tensor_elements(&parts->slots) / (c->size - 1);
+	int64_t room = tensor_elements(&parts->partial_sums) / (c->size - 1);
 
 	return count <= room ? count : room / COMM_ROOM * (COMM_ROOM / 2);
 }
@@ -362,13 +362,13 @@ piece_at(const struct peers *p, const struct comm_parts *parts, int64_t count, i
 {
 	int64_t size = piece_size(p->host, parts, count), others = p->host->size - 1;
 	int64_t rest = count - i * size;
-	struct tensor slots = tensor_flat(&parts->slots);
+	struct tensor partial_sums = tensor_flat(&parts->partial_sums);
 
 	return (struct piece){
 		.parts = parts,
 		.first = i * size,
 		.count = rest < size ? rest : size,
-		.slots = tensor_rows(&slots, i % 2 * size * others, size * others),
+		.partial_sums = tensor_rows(&partial_sums, i % 2 * size * others, size * others),
 	};
 }
 
@@ -385,9 +385,9 @@ term_for(const struct peers *p, const struct piece *k, int to)
 static struct tensor
 slot(const struct peers *p, const struct piece *k, int rank, int from)
 {
-	int64_t size = k->slots.shape[0] / (p->host->size - 1);
+	int64_t size = k->partial_sums.shape[0] / (p->host->size - 1);
 
-	return tensor_rows(&k->slots, (from < rank ? from : from - 1) * size, k->count);
+	return tensor_rows(&k->partial_sums, (from < rank ? from : from - 1) * size, k->count);
 }
 
 static void
@@ -411,9 +411,9 @@ add_piece(struct peers *p, struct stream *st, const struct piece *k)
 {
 	struct comm *c = p->host;
 	struct tensor part = tensor_flat(&k->parts->part), others;
-	int64_t size = k->slots.shape[0] / (c->size - 1);
+	int64_t size = k->partial_sums.shape[0] / (c->size - 1);
 
-	others = tensor_2d(k->slots.data, k->slots.dtype, c->size - 1, size);
+	others = tensor_2d(k->partial_sums.data, k->partial_sums.dtype, c->size - 1, size);
 	if (k->first == 0 && k->parts->event)
 		backend_cuda.wait(st, k->parts->event[c->rank]);
 	for (int i = 1; i < c->size; i++)
@@ -428,7 +428,7 @@ add_piece(struct peers *p, struct stream *st, const struct piece *k)
 void
 peers_scatter(struct peers *p, struct stream *st, const struct comm_parts *parts)
 {
-	int64_t count = comm_slots(p->host, parts), pieces;
+	int64_t count = comm_partial_sums(p->host, parts), pieces;
 	struct piece piece[2];
 
 	if (count == 0)

@@ -46,7 +46,7 @@ nccl_sums_close(struct sums *s, struct device *d)
 struct piece {
 	const struct comm_parts *parts;
 	int64_t first, count;
-	struct tensor slots;
+	struct tensor partial_sums;
 };
 
 static struct tensor
@@ -66,7 +66,7 @@ swap_terms(struct comm *c, struct stream *st, const struct piece *k)
 
 	for (int i = 1; i < c->size; i++) {
 		int r = (c->rank + i) % c->size;
-		struct tensor slot = tensor_rows(&k->slots, r - (r > c->rank), 1);
+		struct tensor slot = tensor_rows(&k->partial_sums, r - (r > c->rank), 1);
 
 		message[count++] = (struct p2p){ true, r, 0, term_for(c, k, r) };
 		message[count++] = (struct p2p){ false, r, 0, tensor_flat(&slot) };
@@ -79,7 +79,7 @@ void
 nccl_sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
 	int64_t count = tensor_elements(&p->part);
-	int64_t room = tensor_elements(&p->slots) / (c->size - 1);
+	int64_t room = tensor_elements(&p->partial_sums) / (c->size - 1);
 	struct tensor part = tensor_flat(&p->part);
 	struct piece k = { .parts = p };
 
@@ -87,12 +87,13 @@ nccl_sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p)
 		room -= room % PACK;
 	for (; k.first < count; k.first += k.count) {
 		k.count = count - k.first < room ? count - k.first : room;
-		k.slots = tensor_2d(p->slots.data, p->slots.dtype, c->size - 1, k.count);
+		k.partial_sums =
+		    tensor_2d(p->partial_sums.data, p->partial_sums.dtype, c->size - 1, k.count);
 		swap_terms(c, st, &k);
 		st->ops->sum(st,
 		    &(struct sum){ .y = tensor_rows(&part, k.first, k.count),
 			.x = term_for(c, &k, c->rank),
-			.others = k.slots,
+			.others = k.partial_sums,
 			.own = c->rank });
 	}
 }

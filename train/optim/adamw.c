@@ -12,7 +12,7 @@
 /* Bias corrections are computed in double from the number of optimizer steps, which excludes
  * skipped steps, and are passed to the device as numbers. Queued; no communication. */
 static void
-update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
+update(struct engine *e, const struct optim_options *o, const struct optim_chunk *p)
 {
 	struct adamw a = {
 		.master = p->master,

@@ -55,7 +55,7 @@ copy(struct engine *e, const struct tensor *to, const struct tensor *from)
 }
 
 static void
-fetch(struct engine *e, const struct piece *p, const struct tensor *slot, void *ctx)
+fetch(struct engine *e, const struct bucket_chunk *p, const struct tensor *slot, void *ctx)
 {
 	struct average to = in_slot(e, slot);
 	struct tensor master = engine_masters(e, &p->part),
@@ -70,7 +70,7 @@ fetch(struct engine *e, const struct piece *p, const struct tensor *slot, void *
 
 /* Masters that lie on the host are read there, others from the slot. */
 static void
-take(struct engine *e, const struct piece *p, const struct tensor *slot, void *ctx)
+take(struct engine *e, const struct bucket_chunk *p, const struct tensor *slot, void *ctx)
 {
 	const struct ema *m = ctx;
 	struct average a = { .master = engine_masters(e, &p->part),

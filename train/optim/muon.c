@@ -299,7 +299,7 @@ update_matrices(
 }
 
 static void
-update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
+update(struct engine *e, const struct optim_options *o, const struct optim_chunk *p)
 {
 	optim_adam.update(e, o, p);
 }

@@ -93,7 +93,7 @@ update_part(
 {
 	const struct bucket *b = &e->mem.shards.bucket[x->bucket];
 	struct stream *st = engine_stream(e, p);
-	struct optim_piece op = {
+	struct optim_chunk op = {
 		.stream = st,
 		.ops = st == e->stream ? e->ops : st->ops,
 		.master = engine_masters(e, p),
@@ -212,7 +212,8 @@ struct updating {
 };
 
 static void
-update_piece(struct engine *e, const struct piece *p, const struct tensor *grads, const void *ctx)
+update_chunk(
+    struct engine *e, const struct bucket_chunk *p, const struct tensor *grads, const void *ctx)
 {
 	const struct updating *x = ctx;
 
@@ -228,7 +229,7 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 	optim_settle(e);
 	offload_begin(e,
 	    &(struct offload_update){
-		update_piece, &(struct updating){ *o, *u }, sizeof(struct updating) });
+		update_chunk, &(struct updating){ *o, *u }, sizeof(struct updating) });
 	for (int k = 0; k < e->mem.shards.num_buckets; k++) {
 		struct part own = engine_optim_part(e, k);
 

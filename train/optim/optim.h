@@ -13,7 +13,7 @@
 #include "train/uses.h"
 
 /* One update of a piece: views of this rank's own part, of the memory of one device. */
-struct optim_piece {
+struct optim_chunk {
 	struct stream *stream; /* of that device, and its operations */
 	const struct ops *ops;
 	/* without weight.data, master is the weight; remainder as in struct adamw */
@@ -45,7 +45,7 @@ struct optim_update {
 };
 
 struct optim_kind {
-	void (*update)(struct engine *, const struct optim_options *, const struct optim_piece *);
+	void (*update)(struct engine *, const struct optim_options *, const struct optim_chunk *);
 	unsigned
 	    constants; /* enum optim_constant: recorded in checkpoints and compared on resume */
 	/* Updates what this rank owns of a bucket of layers, instead of update; only of rules with

@@ -7,7 +7,7 @@
 
 /* Queued; no communication. */
 static void
-update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
+update(struct engine *e, const struct optim_options *o, const struct optim_chunk *p)
 {
 	struct sgd s = {
 		.master = p->master,

@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOWS = 2, WINDOW_BYTES = BUCKET_PIECE * sizeof(double) };
+enum { WINDOWS = 2, WINDOW_BYTES = BUCKET_CHUNK * sizeof(double) };
 
 /* One load. Elements pass through windows of pinned memory: one is filled while the others are
  * copied to the device. */
@@ -136,10 +136,10 @@ read_shard(const struct reading *r, int i, struct err *err)
 	int rc = 0;
 
 	for (; kept && part.count && rc == 0;
-	     part = part_cut(&part, part.first + BUCKET_PIECE, part.count)) {
-		struct part piece = part_cut(&part, part.first, BUCKET_PIECE);
+	     part = part_cut(&part, part.first + BUCKET_CHUNK, part.count)) {
+		struct part piece = part_cut(&part, part.first, BUCKET_CHUNK);
 		struct slice slice[SLICE_FLAT_MAX];
-		int n = shard_pieces(s, &piece, slice);
+		int n = shard_slices(s, &piece, slice);
 
 		for (int k = 0; k < n && rc == 0; k++) {
 			struct part p = part_cut(&piece, piece.first, slice_elements(&slice[k]));

@@ -121,7 +121,7 @@ state_context(struct buffer_list *to, const struct sizes *z)
 		    FWD | ATTN_BWD },
 		{ "partial k, v gradient", ATTENTION_CONTEXT_PARTIAL, STEP, gather_trains, ACT,
 		    { 3 * c * piece, kv }, ATTN_BWD | QKV_BWD },
-		{ "other ranks' k, v gradient", ATTENTION_CONTEXT_SLOTS, STEP, gather_trains, ACT,
+		{ "other ranks' k, v gradient", ATTENTION_CONTEXT_SUMS, STEP, gather_trains, ACT,
 		    { (c - 1) * piece, kv }, ATTN_BWD | QKV_BWD },
 		{ "q, k, v of some heads", ATTENTION_CONTEXT_QKV, STEP, heads, ACT, { t, qkv },
 		    FWD | ATTN_BWD },

@@ -5,7 +5,7 @@
 #include "train/optim/optim.h"
 
 static void
-update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
+update(struct engine *e, const struct optim_options *o, const struct optim_chunk *p)
 {
 	struct lion l = {
 		.master = p->master,
