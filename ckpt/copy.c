@@ -3,13 +3,13 @@
  *
  * Each rank of a layout gets a file as mtrain would write it: the same shards, the same parts of
  * the buckets, the same order. It is filled from whatever the source has of the rank's boxes, so
- * source and target are independent. Pieces are cut into windows: while one is written, a thread
+ * source and target are independent. Pieces are cut into slabs: while one is written, a thread
  * reads the next.
  */
 #include "ckpt/copy.h"
 #include "ckpt/finite.h"
 #include "ckpt/provenance.h"
-#include "ckpt/window.h"
+#include "ckpt/slab.h"
 #include "lib/base/cli.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -105,8 +105,8 @@ struct copy {
 	struct str manifest, state;
 	/* of the file that is being written */
 	struct ckpt_writer *w;
-	struct windows windows; /* of its pieces */
-	int64_t *nonfinite;     /* of each parameter; NULL: not asked */
+	struct slabs slabs; /* of its pieces */
+	int64_t *nonfinite; /* of each parameter; NULL: not asked */
 };
 
 /* The type in which a parameter or a state is written. */
@@ -118,7 +118,7 @@ dtype_of(const struct copy *c, const struct source_part *p)
 	return keep ? source_dtype(c->src, p->param, p->state) : c->o->dtype;
 }
 
-/* Declares a piece, as the header of the file needs them all, and lists its windows. */
+/* Declares a piece, as the header of the file needs them all, and lists its slabs. */
 static void
 add_piece(struct copy *c, const struct source_part *piece)
 {
@@ -127,7 +127,7 @@ add_piece(struct copy *c, const struct source_part *piece)
 
 	source_name(p, piece->state, name);
 	ckpt_declare(c->w, name, dtype_of(c, piece), p->ndim, p->shape, &piece->slice);
-	windows_add(&c->windows, piece);
+	slabs_add(&c->slabs, piece);
 }
 
 /* The pieces of state k of all parameters that a rank owns; 0: of the weights. With data ranks each
@@ -150,23 +150,23 @@ add_pieces(struct copy *c, const struct shards *shards, int k)
 	}
 }
 
-/* Reads a window; runs in the thread that alone reads the source. */
+/* Reads a slab; runs in the thread that alone reads the source. */
 static int
 fill(void *ctx, int64_t i, void *buffer, struct err *e)
 {
 	struct copy *c = ctx;
-	const struct source_part *p = &c->windows.item[i];
+	const struct source_part *p = &c->slabs.item[i];
 
 	return source_read(c->src, p, dtype_of(c, p), buffer, e);
 }
 
-/* Writes a window, and counts what is not finite after the conversion, as a narrower type may
+/* Writes a slab, and counts what is not finite after the conversion, as a narrower type may
  * overflow. */
 static int
 empty(void *ctx, int64_t i, const void *buffer, struct err *e)
 {
 	struct copy *c = ctx;
-	const struct source_part *p = &c->windows.item[i];
+	const struct source_part *p = &c->slabs.item[i];
 	int64_t n = slice_elements(&p->slice);
 	enum dtype t = dtype_of(c, p);
 
@@ -181,7 +181,7 @@ write_rank(struct copy *c, int rank, struct err *e)
 {
 	const struct source *src = c->src;
 	struct relay relay = {
-		.bytes = WINDOW_ELEMENTS * sizeof(double), .fill = fill, .empty = empty, .ctx = c
+		.bytes = SLAB_ELEMENTS * sizeof(double), .fill = fill, .empty = empty, .ctx = c
 	};
 	struct shards shards;
 	int coord[AX_COUNT], rc;
@@ -203,9 +203,9 @@ write_rank(struct copy *c, int rank, struct err *e)
 		    &(struct source_part){ .param = p, .slice = slice_whole(p->ndim, p->shape) });
 	}
 	shards_release(&shards);
-	relay.count = c->windows.count;
+	relay.count = c->slabs.count;
 	rc = relay_run(&relay, e);
-	windows_release(&c->windows);
+	slabs_release(&c->slabs);
 	if (rc == 0)
 		return ckpt_writer_finish(c->w, &c->manifest, e);
 	ckpt_writer_abort(c->w);

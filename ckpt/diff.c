@@ -4,11 +4,11 @@
  * Tensors are parameters and their states, whatever the formats, so a checkpoint can be compared
  * with a Hugging Face directory. Both lists are sorted by name and walked together, so the output
  * is sorted. Bytes decide equality; the distance tells how far apart two float tensors of any width
- * are. Memory is a few windows per side, whatever the size of the tensors.
+ * are. Memory is a few slabs per side, whatever the size of the tensors.
  */
 #include "ckpt/diff.h"
 #include "ckpt/verbs.h"
-#include "ckpt/window.h"
+#include "ckpt/slab.h"
 #include "lib/base/mem.h"
 #include "lib/base/relay.h"
 
@@ -39,7 +39,7 @@ struct diff {
 	int compared, different;
 	/* of the two tensors that are being compared */
 	const struct source_tensor *a, *b;
-	struct windows windows;
+	struct slabs slabs;
 	struct distance x;
 	struct err *e;
 };
@@ -56,13 +56,13 @@ open_side(struct side *d, const char *path, struct str *warnings, struct err *e)
 	return 0;
 }
 
-/* Reads a window of both sides into the halves of the buffer. */
+/* Reads a slab of both sides into the halves of the buffer. */
 static int
 fill(void *ctx, int64_t i, void *buffer, struct err *e)
 {
 	struct diff *d = ctx;
-	struct source_part a = d->windows.item[i], b = a;
-	char *second = (char *)buffer + WINDOW_ELEMENTS * sizeof(double);
+	struct source_part a = d->slabs.item[i], b = a;
+	char *second = (char *)buffer + SLAB_ELEMENTS * sizeof(double);
 
 	b.param = d->b->part.param;
 	return source_read(d->side[0].s, &a, d->a->stored.dtype, buffer, e) < 0
@@ -75,9 +75,9 @@ static int
 measure(void *ctx, int64_t i, const void *buffer, struct err *e)
 {
 	struct diff *d = ctx;
-	int64_t n = slice_elements(&d->windows.item[i].slice);
+	int64_t n = slice_elements(&d->slabs.item[i].slice);
 	enum dtype ta = d->a->stored.dtype, tb = d->b->stored.dtype;
-	const char *a = buffer, *b = a + WINDOW_ELEMENTS * sizeof(double);
+	const char *a = buffer, *b = a + SLAB_ELEMENTS * sizeof(double);
 	struct distance *x = &d->x;
 	double va[CHUNK], vb[CHUNK];
 
@@ -141,7 +141,7 @@ verdict(struct diff *d)
 static int
 compare(struct diff *d)
 {
-	struct relay relay = { .bytes = 2 * WINDOW_ELEMENTS * sizeof(double),
+	struct relay relay = { .bytes = 2 * SLAB_ELEMENTS * sizeof(double),
 		.fill = fill,
 		.empty = measure,
 		.ctx = d };
@@ -154,10 +154,10 @@ compare(struct diff *d)
 		return 0;
 	}
 	d->x = (struct distance){ .same_bytes = d->a->stored.dtype == d->b->stored.dtype };
-	windows_add(&d->windows, &d->a->part);
-	relay.count = d->windows.count;
+	slabs_add(&d->slabs, &d->a->part);
+	relay.count = d->slabs.count;
 	rc = relay_run(&relay, d->e);
-	windows_release(&d->windows);
+	slabs_release(&d->slabs);
 	if (rc == 0)
 		print_line(d, verdict(d), &d->x);
 	return rc;

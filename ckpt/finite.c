@@ -5,7 +5,7 @@
  * import read all weights anyway.
  */
 #include "ckpt/finite.h"
-#include "ckpt/window.h"
+#include "ckpt/slab.h"
 #include "lib/base/mem.h"
 #include "lib/base/relay.h"
 
@@ -23,7 +23,7 @@ finite_report(struct str *problems, const struct source *s, const struct param *
 /* State of a check. */
 struct check {
 	struct source *s;
-	struct windows windows;
+	struct slabs slabs;
 	int64_t *bad; /* of each parameter */
 };
 
@@ -31,7 +31,7 @@ static int
 fill(void *ctx, int64_t i, void *buffer, struct err *e)
 {
 	struct check *c = ctx;
-	const struct source_part *p = &c->windows.item[i];
+	const struct source_part *p = &c->slabs.item[i];
 
 	return source_read(c->s, p, source_dtype(c->s, p->param, NULL), buffer, e);
 }
@@ -40,7 +40,7 @@ static int
 count(void *ctx, int64_t i, const void *buffer, struct err *e)
 {
 	struct check *c = ctx;
-	const struct source_part *p = &c->windows.item[i];
+	const struct source_part *p = &c->slabs.item[i];
 
 	(void)e;
 	c->bad[p->param - c->s->param] += dtype_count_nonfinite(
@@ -53,7 +53,7 @@ finite_check(struct source *s, struct str *problems, struct err *e)
 {
 	struct check c = { .s = s, .bad = mem_zalloc((size_t)s->count, sizeof *c.bad) };
 	struct relay relay = {
-		.bytes = WINDOW_ELEMENTS * sizeof(double), .fill = fill, .empty = count, .ctx = &c
+		.bytes = SLAB_ELEMENTS * sizeof(double), .fill = fill, .empty = count, .ctx = &c
 	};
 	int wrong = 0, rc;
 
@@ -61,13 +61,13 @@ finite_check(struct source *s, struct str *problems, struct err *e)
 		struct source_part whole = { .param = &s->param[i],
 			.slice = slice_whole(s->param[i].ndim, s->param[i].shape) };
 
-		windows_add(&c.windows, &whole);
+		slabs_add(&c.slabs, &whole);
 	}
-	relay.count = c.windows.count;
+	relay.count = c.slabs.count;
 	rc = relay_run(&relay, e);
 	for (int i = 0; i < s->count && rc == 0; i++)
 		wrong += finite_report(problems, s, &s->param[i], c.bad[i]);
-	windows_release(&c.windows);
+	slabs_release(&c.slabs);
 	free(c.bad);
 	return rc < 0 ? rc : wrong;
 }

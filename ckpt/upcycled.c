@@ -7,7 +7,7 @@
  * vectors, and boxes may be read in any order.
  */
 #include "ckpt/upcycled.h"
-#include "ckpt/window.h"
+#include "ckpt/slab.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 
@@ -111,12 +111,12 @@ sum_matrix(struct upcycled *u, int matrix, const struct param *p, double *room, 
 	struct source_part whole = { .param = p, .slice = slice_whole(p->ndim, p->shape) };
 	size_t bytes = (size_t)u->s.config.ffn_hidden_size * sizeof(double);
 	struct sums *to = &u->sums[matrix];
-	struct windows w = { 0 };
+	struct slabs w = { 0 };
 	int rc = 0;
 
 	memset(to->sum, 0, bytes);
 	memset(to->squares, 0, bytes);
-	windows_add(&w, &whole);
+	slabs_add(&w, &whole);
 	for (int64_t k = 0; k < w.count && rc == 0; k++) {
 		const struct slice *slice = &w.item[k].slice;
 		const double *x = room;
@@ -131,7 +131,7 @@ sum_matrix(struct upcycled *u, int matrix, const struct param *p, double *room, 
 				to->squares[i] += *x * *x;
 			}
 	}
-	windows_release(&w);
+	slabs_release(&w);
 	return rc;
 }
 
@@ -145,7 +145,7 @@ need_sums(struct upcycled *u, const struct param *expert, struct err *e)
 	if (u->layer == expert->layer)
 		return 0;
 	u->layer = -1;
-	room = mem_alloc(WINDOW_ELEMENTS, sizeof *room);
+	room = mem_alloc(SLAB_ELEMENTS, sizeof *room);
 	for (int i = 0; i < u->dense->count && rc == 0; i++)
 		for (int m = 0; m < MATRICES && rc == 0; m++)
 			if (u->dense->param[i].layer == expert->layer &&

@@ -7,7 +7,7 @@
 #include "ckpt/finite.h"
 #include "ckpt/verbs.h"
 #include "ckpt/verify.h"
-#include "ckpt/window.h"
+#include "ckpt/slab.h"
 #include "lib/base/mem.h"
 
 #include <stdlib.h>
@@ -28,9 +28,9 @@ check_copy(struct source *s, const struct source_tensor *t, int copy, struct str
 {
 	struct source_part part = t->part;
 	struct source_stored stored;
-	struct windows w = { 0 };
-	void *buffer[2] = { mem_alloc(WINDOW_ELEMENTS, sizeof(double)),
-		mem_alloc(WINDOW_ELEMENTS, sizeof(double)) };
+	struct slabs w = { 0 };
+	void *buffer[2] = { mem_alloc(SLAB_ELEMENTS, sizeof(double)),
+		mem_alloc(SLAB_ELEMENTS, sizeof(double)) };
 	struct err e;
 	int rc = 0;
 	bool same = true;
@@ -38,7 +38,7 @@ check_copy(struct source *s, const struct source_tensor *t, int copy, struct str
 	part.copy = copy;
 	if (!s->kind->find(s, &part, &stored))
 		BUG("copy %d of '%s' is not there", copy, part.param->name);
-	windows_add(&w, &part);
+	slabs_add(&w, &part);
 	for (int64_t i = 0; i < w.count && same && rc == 0; i++) {
 		struct source_part first = w.item[i];
 
@@ -50,7 +50,7 @@ check_copy(struct source *s, const struct source_tensor *t, int copy, struct str
 			same = dtype_same(
 			    buffer[0], buffer[1], stored.dtype, slice_elements(&first.slice));
 	}
-	windows_release(&w);
+	slabs_release(&w);
 	free(buffer[0]);
 	free(buffer[1]);
 	if (rc < 0)

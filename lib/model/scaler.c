@@ -12,7 +12,7 @@ scaler_update(struct scaler *s, bool overflow)
 		s->growth = 0;
 		if (--s->hysteresis_left <= 0)
 			s->scale = s->scale / 2 > s->min_scale ? s->scale / 2 : s->min_scale;
-	} else if (++s->growth == s->window) {
+	} else if (++s->growth == s->growth_interval) {
 		s->growth = 0;
 		s->hysteresis_left = s->hysteresis;
 		s->scale *= 2;

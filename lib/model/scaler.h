@@ -12,14 +12,15 @@
 struct scaler {
 	bool dynamic;
 	double scale, min_scale;
-	double tokens;              /* of a global batch, masked or not */
-	int64_t window, hysteresis; /* clean steps before growth; overflows before halving */
+	double tokens; /* of a global batch, masked or not */
+	int64_t growth_interval,
+	    hysteresis; /* clean steps before growth; overflows before halving */
 	int64_t growth, hysteresis_left;
 };
 
 /* After a step: overflow says that a gradient was not finite. The first hysteresis - 1 overflows
- * leave the scale as it is, each later one halves it; a full window of clean steps doubles it and
- * restores the hysteresis. A fixed scale never changes. Rule: Megatron-LM
+ * leave the scale as it is, each later one halves it; a full growth interval of clean steps doubles
+ * it and restores the hysteresis. A fixed scale never changes. Rule: Megatron-LM
  * core/optimizer/grad_scaler.py. */
 void scaler_update(struct scaler *s, bool overflow);
 

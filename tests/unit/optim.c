@@ -170,15 +170,15 @@ test_scaler(void)
 	struct scaler s = { .dynamic = true,
 		.scale = 16,
 		.min_scale = 1,
-		.window = 3,
+		.growth_interval = 3,
 		.hysteresis = 2,
 		.hysteresis_left = 2 };
 
-	/* The first overflow changes nothing, every further one halves the scale; a clean window
-	 * doubles it and allows one overflow again. */
+	/* The first overflow changes nothing, every further one halves the scale; a clean growth
+	 * interval doubles it and allows one overflow again. */
 	trace(s, "ooo...o..o...", (double[]){ 16, 8, 4, 4, 4, 8, 8, 8, 8, 4, 4, 4, 8 });
-	/* An overflow restarts the window: of five clean steps around one, only the last three
-	 * count. */
+	/* An overflow restarts the growth interval: of five clean steps around one, only the last
+	 * three count. */
 	trace(s, "..o..o...", (double[]){ 16, 16, 16, 16, 16, 8, 8, 8, 16 });
 	trace(s, "......", (double[]){ 16, 16, 32, 32, 32, 64 });
 	s.hysteresis = s.hysteresis_left = 1;

@@ -1,4 +1,4 @@
-/* spike.c - tests of loss spikes: the window and its median, skipped losses, and the record read
+/* spike.c - tests of loss spikes: the history and its median, skipped losses, and the record read
  * back from its texts */
 #include "tests/check.h"
 #include "train/config/spike.h"
@@ -17,12 +17,12 @@ test_window(void)
 	CHECK(spike_median(&r, &rule) == 2.5);
 	CHECK(!spike_is(&r, &rule, 5) && spike_is(&r, &rule, 5.001));
 	CHECK(spike_is(&r, &rule, NAN) && spike_is(&r, &rule, INFINITY));
-	/* The oldest is out of the window. */
+	/* The oldest is out of the history. */
 	spike_keep(&r, &rule, 3);
 	CHECK(r.num_losses == 4 && spike_median(&r, &rule) == 3);
 }
 
-/* A resumed run may have another window, or none. */
+/* A resumed run may have another history, or none. */
 static void
 test_other_windows(void)
 {

@@ -541,7 +541,7 @@ numerics(struct train_config *c, struct err *e)
 		.scale = 1,
 		.tokens = 1,
 		.min_scale = o->min_loss_scale,
-		.window = o->loss_scale_window,
+		.growth_interval = o->loss_scale_growth_interval,
 		.hysteresis = o->hysteresis,
 		.hysteresis_left = o->hysteresis };
 	if (o->run.fp16) {

@@ -126,7 +126,7 @@
 	   "first dynamic loss scale of fp16", .needs = "fp16") \
 	DO(NUM, VALUE, "min-loss-scale", min_loss_scale, 0, INFINITY, "1", \
 	   "least dynamic loss scale", .needs = "fp16") \
-	DO(INT, VALUE, "loss-scale-window", loss_scale_window, 1, "1000", \
+	DO(INT, VALUE, "loss-scale-window", loss_scale_growth_interval, 1, "1000", \
 	   "clean steps before the loss scale doubles", .needs = "fp16") \
 	DO(INT, VALUE, "hysteresis", hysteresis, 1, "2", \
 	   "overflows before the loss scale halves", .needs = "fp16") \

@@ -1,4 +1,4 @@
-/* spike.c - losses that stand out: a window of losses, its median, and ranges of steps */
+/* spike.c - losses that stand out: a history of losses, its median, and ranges of steps */
 #include "train/config/spike.h"
 
 #include <math.h>
@@ -13,19 +13,19 @@ int
 spike_parse(const char *text, struct spike_rule *out, struct err *e)
 {
 	double factor = 0;
-	long long window = 0, times = TIMES_DEFAULT;
+	long long history = 0, times = TIMES_DEFAULT;
 	int end = 0;
 	bool clean = text[strspn(text, "0123456789.e:")] == '\0';
 	int found =
-	    clean ? sscanf(text, "%lf:%lld%n:%lld%n", &factor, &window, &end, &times, &end) : 0;
+	    clean ? sscanf(text, "%lf:%lld%n:%lld%n", &factor, &history, &end, &times, &end) : 0;
 
-	if (found < 2 || text[end] || !(factor > 1 && factor <= FACTOR_MAX) || window < 1 ||
-	    window > SPIKE_WINDOW_MAX || times < 1 || times > SPIKE_TIMES_MAX)
+	if (found < 2 || text[end] || !(factor > 1 && factor <= FACTOR_MAX) || history < 1 ||
+	    history > SPIKE_HISTORY_MAX || times < 1 || times > SPIKE_TIMES_MAX)
 		return err_set(e,
 		    "--rewind-on-spike %s: must be FACTOR:WINDOW[:TIMES], a number above 1 and "
 		    "whole numbers from 1 to %d and from 1 to %d",
-		    text, SPIKE_WINDOW_MAX, SPIKE_TIMES_MAX);
-	*out = (struct spike_rule){ factor, window, times };
+		    text, SPIKE_HISTORY_MAX, SPIKE_TIMES_MAX);
+	*out = (struct spike_rule){ factor, history, times };
 	return 0;
 }
 
@@ -37,15 +37,15 @@ ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of an even number, the mean of the two in the middle. A record may hold more than the window,
+/* Of an even number, the mean of the two in the middle. A record may hold more than the history,
  * since a resumed run may have a narrower one. */
 double
 spike_median(const struct spike_record *r, const struct spike_rule *rule)
 {
-	double sorted[SPIKE_WINDOW_MAX];
-	size_t n = (size_t)rule->window;
+	double sorted[SPIKE_HISTORY_MAX];
+	size_t n = (size_t)rule->history;
 
-	if (rule->window == 0 || r->num_losses < rule->window)
+	if (rule->history == 0 || r->num_losses < rule->history)
 		return NAN;
 	memcpy(sorted, r->loss + (size_t)r->num_losses - n, n * sizeof *sorted);
 	qsort(sorted, n, sizeof *sorted, ascending);
@@ -63,9 +63,9 @@ spike_is(const struct spike_record *r, const struct spike_rule *rule, double los
 void
 spike_keep(struct spike_record *r, const struct spike_rule *rule, double loss)
 {
-	int surplus = r->num_losses + 1 - (int)rule->window;
+	int surplus = r->num_losses + 1 - (int)rule->history;
 
-	if (rule->window == 0)
+	if (rule->history == 0)
 		return;
 	if (surplus > 0) {
 		r->num_losses -= surplus;
@@ -74,11 +74,11 @@ spike_keep(struct spike_record *r, const struct spike_rule *rule, double loss)
 	r->loss[r->num_losses++] = loss;
 }
 
-/* A full window lies before a spike, so no range begins before the first iteration. */
+/* A full history lies before a spike, so no range begins before the first iteration. */
 struct spike_range
 spike_rewind(struct spike_record *r, const struct spike_rule *rule, int64_t iteration)
 {
-	struct spike_range range = { iteration - rule->window, iteration };
+	struct spike_range range = { iteration - rule->history, iteration };
 
 	r->passed[r->num_rewinds++] = range;
 	return range;
@@ -115,7 +115,7 @@ spike_read(struct spike_record *r, const char *losses, const char *passed, struc
 		double loss = strtod(losses, &end);
 
 		if (end == losses || (*end && *end != ' ') || !isfinite(loss) ||
-		    r->num_losses == SPIKE_WINDOW_MAX)
+		    r->num_losses == SPIKE_HISTORY_MAX)
 			return err_set(e, "'recent_losses' is damaged");
 		r->loss[r->num_losses++] = loss;
 	}

@@ -2,11 +2,11 @@
  * spike.h - losses that stand out from those before them, and the steps that are passed over
  * because of them
  *
- * A spike is a loss above `factor` times the median of the last `window` losses, or one that is not
- * a number. Its own batch and those of the window are blamed, so once the run has gone back, the
- * steps from `window` before the spike to the spike itself are passed over. The median, not the
- * mean, because a spike that the run goes through must not raise the limit for the next. All of it
- * follows from the losses alone, which are the same on all ranks.
+ * A spike is a loss above `factor` times the median of the last `history` losses, or one that is
+ * not a number. Its own batch and those of the history are blamed, so once the run has gone back,
+ * the steps from `history` before the spike to the spike itself are passed over. The median, not
+ * the mean, because a spike that the run goes through must not raise the limit for the next. All of
+ * it follows from the losses alone, which are the same on all ranks.
  */
 #ifndef TRAIN_CONFIG_SPIKE_H
 #define TRAIN_CONFIG_SPIKE_H
@@ -17,12 +17,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SPIKE_WINDOW_MAX = 1000, SPIKE_TIMES_MAX = 100 };
+enum { SPIKE_HISTORY_MAX = 1000, SPIKE_TIMES_MAX = 100 };
 
-/* --rewind-on-spike. times: how often a run goes back at most. window 0: never. */
+/* --rewind-on-spike. times: how often a run goes back at most. history 0: never. */
 struct spike_rule {
 	double factor;
-	int64_t window, times;
+	int64_t history, times;
 };
 
 /* Iterations, counted from 1, both ends included. */
@@ -33,7 +33,7 @@ struct spike_range {
 /* What a run remembers, and its checkpoints record. Zero: nothing yet. */
 struct spike_record {
 	int num_losses;
-	double loss[SPIKE_WINDOW_MAX]; /* of the last steps that were taken, the oldest first */
+	double loss[SPIKE_HISTORY_MAX]; /* of the last steps that were taken, the oldest first */
 	int num_rewinds;
 	struct spike_range passed[SPIKE_TIMES_MAX]; /* over, by each rewind */
 };
@@ -47,7 +47,7 @@ struct spike {
 
 /* FACTOR:WINDOW[:TIMES]. -1 with the rule that `text` breaks. */
 int spike_parse(const char *text, struct spike_rule *out, struct err *e);
-/* The median with which the next loss is compared; NAN until the window is full. */
+/* The median with which the next loss is compared; NAN until the history is full. */
 double spike_median(const struct spike_record *r, const struct spike_rule *rule);
 /* True when the loss is a spike after those of the record. */
 bool spike_is(const struct spike_record *r, const struct spike_rule *rule, double loss);

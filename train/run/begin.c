@@ -124,7 +124,7 @@ go_through(struct run *r)
 		note("iteration %lld: a loss of %g, and a median of %g before it: no checkpoint of "
 		     "this run is from before iteration %lld; the run continues",
 		    (long long)r->spike.iteration, r->spike.loss, r->spike.median,
-		    (long long)(r->spike.iteration - c->spikes.window));
+		    (long long)(r->spike.iteration - c->spikes.history));
 }
 
 /* Rank 0 looks for a checkpoint for all ranks, if --save is still this run's. Saves that were begun
@@ -143,7 +143,7 @@ rewind_run(struct run *r)
 		rc = comm_agree(COMM_HERE(world), lock_check(r->lock, &err), &err) ? -1 : 0;
 	if (may && rc == 0) {
 		if (world->rank == 0)
-			to = find_back(r, r->spike.iteration - r->c->spikes.window);
+			to = find_back(r, r->spike.iteration - r->c->spikes.history);
 		world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ t, 0 });
 	}
 	if (rc == 0 && to < 0)

@@ -26,15 +26,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOWS = 2, WINDOW_BYTES = BUCKET_CHUNK * sizeof(double) };
+enum { SLABS = 2, SLAB_BYTES = BUCKET_CHUNK * sizeof(double) };
 
-/* One load. Elements pass through windows of pinned memory: one is filled while the others are
+/* One load. Elements pass through slabs of pinned memory: one is filled while the others are
  * copied to the device. */
 struct load {
 	struct engine *e;
 	struct source *w;
-	char *memory; /* the windows */
-	struct event *copied[WINDOWS];
+	char *memory; /* the slabs */
+	struct event *copied[SLABS];
 	int64_t turn;
 };
 
@@ -50,38 +50,38 @@ struct reading {
 static int
 load_open(struct load *l, struct err *err)
 {
-	for (int i = 0; i < WINDOWS; i++)
+	for (int i = 0; i < SLABS; i++)
 		l->copied[i] = l->e->backend->event(l->e->device);
-	l->memory = pinned_alloc(l->e, (size_t)WINDOWS * WINDOW_BYTES, WINDOW_BYTES);
+	l->memory = pinned_alloc(l->e, (size_t)SLABS * SLAB_BYTES, SLAB_BYTES);
 	return l->memory ? 0 : err_set(err, "no memory to read '%s' into", l->w->path);
 }
 
 static void
 load_close(struct load *l)
 {
-	pinned_free(l->e, l->memory, (size_t)WINDOWS * WINDOW_BYTES, WINDOW_BYTES);
+	pinned_free(l->e, l->memory, (size_t)SLABS * SLAB_BYTES, SLAB_BYTES);
 }
 
-/* The next window, when nothing is copied from it any more. */
+/* The next slab, when nothing is copied from it any more. */
 static char *
-next_window(struct load *l)
+next_slab(struct load *l)
 {
-	int i = (int)(l->turn++ % WINDOWS);
+	int i = (int)(l->turn++ % SLABS);
 
 	l->e->backend->await(l->e->device, l->copied[i]);
-	return l->memory + (size_t)i * WINDOW_BYTES;
+	return l->memory + (size_t)i * SLAB_BYTES;
 }
 
-/* Copies the newest window, of elements of the stored type, to a buffer. */
+/* Copies the newest slab, of elements of the stored type, to a buffer. */
 static void
-put(struct load *l, bool on_host, const struct tensor *dst, const void *window)
+put(struct load *l, bool on_host, const struct tensor *dst, const void *slab)
 {
 	if (on_host) {
-		memcpy(dst->data, window, tensor_bytes(dst));
+		memcpy(dst->data, slab, tensor_bytes(dst));
 		return;
 	}
-	l->e->backend->copy_in(l->e->stream, dst->data, window, tensor_bytes(dst));
-	l->e->backend->record(l->e->stream, l->copied[(l->turn - 1) % WINDOWS]);
+	l->e->backend->copy_in(l->e->stream, dst->data, slab, tensor_bytes(dst));
+	l->e->backend->record(l->e->stream, l->copied[(l->turn - 1) % SLABS]);
 }
 
 /* Replaces floats by their remainders, in place. */
@@ -98,7 +98,7 @@ keep_low_bits(void *host, int64_t count)
 	}
 }
 
-/* A part that is a box of the shard's parameter, and fits a window. */
+/* A part that is a box of the shard's parameter, and fits a slab. */
 static int
 read_slice(const struct reading *r, const struct shard *s, const struct part *p,
     const struct slice *slice, struct err *err)
@@ -109,16 +109,16 @@ read_slice(const struct reading *r, const struct shard *s, const struct part *p,
 	     on_host = r->to == BUF_AVERAGE || (!weights && engine_updated_on_host(e, p));
 	/* remainders are made from the whole F32 */
 	enum dtype type = r->to == BUF_LOW_BITS ? DTYPE_F32 : dst.dtype;
-	char *window = next_window(r->l);
+	char *slab = next_slab(r->l);
 
 	if (source_read(r->l->w,
 		&(struct source_part){
 		    .param = &e->table[s->param], .state = r->state, .slice = *slice },
-		type, window, err) < 0)
+		type, slab, err) < 0)
 		return -1;
 	if (r->to == BUF_LOW_BITS)
-		keep_low_bits(window, p->count);
-	put(r->l, on_host, &dst, window);
+		keep_low_bits(slab, p->count);
+	put(r->l, on_host, &dst, slab);
 	return 0;
 }
 

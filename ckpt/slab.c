@@ -1,12 +1,12 @@
-/* window.c - boxes of parameters, cut into parts that are read at once */
-#include "ckpt/window.h"
+/* slab.c - boxes of parameters, cut into parts that are read at once */
+#include "ckpt/slab.h"
 #include "lib/base/mem.h"
 
 #include <stdlib.h>
 
 /* A range of elements is a few boxes. */
 void
-windows_add(struct windows *w, const struct source_part *whole)
+slabs_add(struct slabs *w, const struct source_part *whole)
 {
 	int64_t total = slice_elements(&whole->slice);
 
@@ -14,7 +14,7 @@ windows_add(struct windows *w, const struct source_part *whole)
 		struct slice slice[SLICE_FLAT_MAX];
 		int n;
 
-		step = total - at < WINDOW_ELEMENTS ? total - at : WINDOW_ELEMENTS;
+		step = total - at < SLAB_ELEMENTS ? total - at : SLAB_ELEMENTS;
 		n = slice_flat(&whole->slice, at, step, slice);
 		if (w->count + n > w->cap) {
 			w->cap = 2 * (w->count + n);
@@ -28,8 +28,8 @@ windows_add(struct windows *w, const struct source_part *whole)
 }
 
 void
-windows_release(struct windows *w)
+slabs_release(struct slabs *w)
 {
 	free(w->item);
-	*w = (struct windows){ 0 };
+	*w = (struct slabs){ 0 };
 }
