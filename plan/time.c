@@ -241,7 +241,7 @@ static struct stage_time
 block_time(const struct run_case *r, const struct block_kind *kind)
 {
 	double act = (double)dtype_size(r->shape->dtype),
-	       stream = (double)dtype_size(memory_stream(r->shape));
+	       stream = (double)dtype_size(memory_residual(r->shape));
 	double way = ring_along(r, AX_BIT(AX_TP), rows_bytes(r, r->shape->dtype)), all;
 	double efficiency = r->hw->attention_efficiency * (r->model->kv_channels % 8 ? 0.9 : 1);
 	bool shards = layout_row_shards(r->layout) > 1;
@@ -339,7 +339,7 @@ exchange_time(const struct run_case *r)
 {
 	const struct hardware *hw = r->hw;
 	double bytes =
-	    rows_bytes(r, memory_stream(r->shape)) / (double)layout_row_shards(r->layout);
+	    rows_bytes(r, memory_residual(r->shape)) / (double)layout_row_shards(r->layout);
 	int64_t p = r->layout->pipeline_model_parallel_size;
 	bool inside = (double)(p * layout_stride(r->layout, AX_PP)) <= hw->gpus_per_node;
 	double bus = inside ? hw->link_bandwidth * hw->link_efficiency
@@ -386,7 +386,7 @@ gradient_time(const struct run_case *r)
 	const struct layout *l = r->layout;
 	unsigned data_ranks = AX_BIT(AX_CP) | AX_BIT(AX_DP);
 	int64_t t = l->tensor_model_parallel_size, p = l->pipeline_model_parallel_size;
-	double real = (double)dtype_size(memory_real(r->shape->dtype)),
+	double real = (double)dtype_size(memory_compute(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
 	double table = (double)(layout_vocab(l, r->model) / t * r->model->hidden_size) * real;
 	int64_t m = r->shape->num_microbatches;
@@ -443,7 +443,7 @@ static void
 optimizer_time(const struct run_case *r, struct step_time *out)
 {
 	enum { ITERATIONS = 5 };
-	double real = (double)dtype_size(memory_real(r->shape->dtype)),
+	double real = (double)dtype_size(memory_compute(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
 	double states = 0, grads = (double)dtype_size(memory_main_grads(r->shape));
 	double copies_of_weights = r->shape->fp8.format == FP8_NONE ? 0 : 2 + 1 + 1;

@@ -160,7 +160,7 @@ static bool
 offload_optimizer(struct run_plan *p, char option[64])
 {
 	struct train_shape *s = &p->shape;
-	enum dtype real = memory_real(s->dtype);
+	enum dtype real = memory_compute(s->dtype);
 
 	if (s->forward_only || s->optimizer_offload > 0 || !(s->rule->traits & OPTIM_CHOOSES_TYPES))
 		return false;

@@ -31,11 +31,12 @@ element_dtype(enum element k, const struct layout *l, const struct train_shape *
 {
 	switch (k) {
 	case ACT: return s->dtype;
-	case REAL: return memory_real(s->dtype);
-	case STREAM: return memory_stream(s);
+	case COMPUTE: return memory_compute(s->dtype);
+	case RESIDUAL: return memory_residual(s);
 	case UPDATE: return memory_update(s);
 	case GRADS:
-		return layout_most_data_ranks(l) > 1 ? memory_main_grads(s) : memory_real(s->dtype);
+		return layout_most_data_ranks(l) > 1 ? memory_main_grads(s)
+						     : memory_compute(s->dtype);
 	case F64: return DTYPE_F64;
 	case I64: return DTYPE_I64;
 	case U16: return DTYPE_U16;

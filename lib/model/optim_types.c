@@ -59,7 +59,7 @@ type_of(const struct optim_type_options *o, int row, const struct train_shape *s
 {
 	int value = chosen(o, row);
 
-	return value == 0 ? memory_real(s->dtype) : dtype_from_name(rows[row].names[value]);
+	return value == 0 ? memory_compute(s->dtype) : dtype_from_name(rows[row].names[value]);
 }
 
 /* The option is of other rules than this one. Returns -1. */
@@ -107,7 +107,7 @@ optim_types_resolve(const struct optim_type_options *given, const struct layout 
 		str_adds(notes,
 		    "--use-precision-aware-optimizer: changes nothing without --bf16 or a type "
 		    "narrower than fp32, such as --exp-avg-dtype bf16\n");
-	if (s->optim.grads == memory_real(s->dtype))
+	if (s->optim.grads == memory_compute(s->dtype))
 		return 0;
 	/* A pass adds to gradients in fp32, so only sums that are kept apart can be narrower. */
 	if (s->sharding < SHARDING_GRADS)

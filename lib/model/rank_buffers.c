@@ -29,19 +29,19 @@ state_weights(struct buffer_list *to, const struct sizes *z, const struct rank_s
 	     shared = data_ranks > 1, reduces = trains && shared, in_8 = s->grad_reduce_in_bf16,
 	     parts = s->sharding >= SHARDING_PARAMS, grads = s->sharding >= SHARDING_GRADS;
 	const struct buffer_row rows[] = {
-		{ "messages of stages", BUF_RECEIVE, RUN, overlap, STREAM,
+		{ "messages of stages", BUF_RECEIVE, RUN, overlap, RESIDUAL,
 		    { 2 * z->rows, z->hidden } },
 		{ "weights", BUF_WEIGHTS, RUN, true, ACT, { parts ? has->optim_elements : all } },
 		{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, shared && parts, ACT,
 		    { slot_elements } },
 		{ "main gradients", BUF_GRADS, RUN, trains, GRADS,
 		    { grads ? has->optim_elements : all } },
-		{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, reduces && grads, REAL,
+		{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, reduces && grads, COMPUTE,
 		    { slot_elements } },
 		{ "narrow gradients", BUF_BF16_GRADS, RUN, reduces && in_8, BF16, { largest } },
 		{ "replicas' gradients", BUF_DATA_RANK_GRADS, RUN, reduces && in_8, BF16,
 		    { largest } },
-		{ "replicas' gradients", BUF_DATA_RANK_GRADS, RUN, reduces && !in_8, REAL,
+		{ "replicas' gradients", BUF_DATA_RANK_GRADS, RUN, reduces && !in_8, COMPUTE,
 		    { passing } },
 	};
 
@@ -56,16 +56,16 @@ state_masters(struct buffer_list *to, const struct sizes *z, const struct rank_s
 	const struct train_shape *s = z->shape;
 	int64_t device = has->optim_device, host = has->optim_elements - device,
 		staging = s->averaged || host > 0 ? 2 * has->staging : 0;
-	bool rest = s->optim.low_bits, masters = !rest && s->dtype != memory_real(s->dtype);
+	bool rest = s->optim.low_bits, masters = !rest && s->dtype != memory_compute(s->dtype);
 	const struct buffer_row rows[] = {
-		{ "master weights", BUF_MASTER, RUN, masters, REAL, { device } },
+		{ "master weights", BUF_MASTER, RUN, masters, COMPUTE, { device } },
 		{ "remainders of weights", BUF_LOW_BITS, RUN, rest, U16, { device } },
 		{ "weights", BUF_HOST_WEIGHTS, HOST, true, ACT, { host } },
-		{ "master weights", BUF_HOST_MASTER, HOST, masters, REAL, { host } },
+		{ "master weights", BUF_HOST_MASTER, HOST, masters, COMPUTE, { host } },
 		{ "remainders of weights", BUF_HOST_LOW_BITS, HOST, rest, U16, { host } },
-		{ "average of weights", BUF_AVERAGE, HOST, s->averaged, REAL,
+		{ "average of weights", BUF_AVERAGE, HOST, s->averaged, COMPUTE,
 		    { has->optim_elements } },
-		{ "ring to the host", BUF_STAGING_RING, HOST, true, REAL, { staging } },
+		{ "ring to the host", BUF_STAGING_RING, HOST, true, COMPUTE, { staging } },
 	};
 
 	if (z->trains)
@@ -104,11 +104,11 @@ state_run(struct buffer_list *to, const struct sizes *z, const struct rank_share
 		heads =
 		    c->num_layers * c->num_attention_heads / z->layout->tensor_model_parallel_size;
 	const struct buffer_row rows[] = {
-		{ "rotary table", BUF_ROPE, RUN, rope, REAL, { z->seq, rotary } },
+		{ "rotary table", BUF_ROPE, RUN, rope, COMPUTE, { z->seq, rotary } },
 		{ "window rotary table", BUF_WINDOW_ROPE, RUN,
-		    rope && c->sliding_window_rope_base > 0, REAL, { z->seq, rotary } },
+		    rope && c->sliding_window_rope_base > 0, COMPUTE, { z->seq, rotary } },
 		{ "scalars", BUF_SCALARS, RUN, true, F64, { SCALARS } },
-		{ "largest scores", BUF_SCORES, RUN, z->trains && z->shape->qk_clip, REAL,
+		{ "largest scores", BUF_SCORES, RUN, z->trains && z->shape->qk_clip, COMPUTE,
 		    { heads } },
 		/* twice: of the loss, and of each of the tensors */
 		{ "hashes", BUF_HASHES, RUN, z->trains && z->shape->hashed, I64,
@@ -136,7 +136,7 @@ state_batch(struct buffer_list *to, const struct sizes *z)
 		{ "loss mask", BUF_LOSS_MASK, BATCH, true, F32, { t } },
 		{ "starts of documents", BUF_DOCUMENTS, BATCH, s->reset_attention_mask, I32,
 		    { documents } },
-		{ "output or gradient", BUF_STAGE_OUTPUT, STAGE_OUTPUT, stage_outputs, STREAM,
+		{ "output or gradient", BUF_STAGE_OUTPUT, STAGE_OUTPUT, stage_outputs, RESIDUAL,
 		    { z->rows, z->hidden } },
 	};
 
@@ -154,9 +154,9 @@ state_tensor(struct buffer_list *to, const struct sizes *z)
 	bool rows_apart = layout_row_shards(z->layout) > 1,
 	     overlap = rows_apart && z->shape->tp_comm_overlap && z->trains;
 	const struct buffer_row rows[] = {
-		{ "rows of all tensor ranks", BUF_WHOLE, STEP, rows_apart, ACT, { t, h }, ANY },
-		{ "output gradients of all tensor ranks", BUF_DWHOLE, STEP, overlap, ACT, { t, h },
-		    BWD },
+		{ "rows of all tensor ranks", BUF_GATHERED, STEP, rows_apart, ACT, { t, h }, ANY },
+		{ "output gradients of all tensor ranks", BUF_DGATHERED, STEP, overlap, ACT,
+		    { t, h }, BWD },
 		{ "sums of other tensor ranks", BUF_PARTIAL_SUMS, STEP,
 		    capacity_in_parts(z->layout, z->shape), ACT, { others, h },
 		    FWD | MLP_BWD | QKV_BWD | HEAD },
@@ -183,7 +183,7 @@ state_branch(struct buffer_list *to, const struct sizes *z)
 		    MLP_BWD | ATTN_BWD },
 		/* of the sum at the end of a layer, without what its MLP adds to that of its
 		 * input */
-		{ "layer output gradient", BUF_DSUM, STEP, trains && parallel, STREAM, { r, h },
+		{ "layer output gradient", BUF_DSUM, STEP, trains && parallel, RESIDUAL, { r, h },
 		    MLP_BWD | ATTN_BWD },
 		{ "norm output gradient", BUF_DNORM, STEP, trains, ACT, { r, h },
 		    MLP_BWD | QKV_BWD },
@@ -201,8 +201,9 @@ state_matrices(struct buffer_list *to, const struct sizes *z, const struct rank_
 	bool cut = z->layout->tensor_model_parallel_size > 1 || layout_expert_slices(z->layout) > 1;
 	int64_t n = has->matrix, gram = has->gram;
 	const struct buffer_row rows[] = {
-		{ "updates of matrices", BUF_UPDATES, STEP, true, REAL, { has->updates }, OPTIM },
-		{ "gathered update", BUF_UPDATES_GATHERED, STEP, cut, REAL, { n }, OPTIM },
+		{ "updates of matrices", BUF_UPDATES, STEP, true, COMPUTE, { has->updates },
+		    OPTIM },
+		{ "gathered update", BUF_UPDATES_GATHERED, STEP, cut, COMPUTE, { n }, OPTIM },
 		{ "matrix", BUF_MATRIX, STEP, true, UPDATE, { n }, OPTIM },
 		{ "next matrix", BUF_MATRIX_NEXT, STEP, true, UPDATE, { n }, OPTIM },
 		{ "Gram matrix", BUF_GRAM, STEP, true, UPDATE, { gram }, OPTIM },

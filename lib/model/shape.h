@@ -113,7 +113,7 @@ struct train_shape {
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */
 static inline enum dtype
-memory_real(enum dtype act)
+memory_compute(enum dtype act)
 {
 	return act == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
 }
@@ -122,29 +122,29 @@ memory_real(enum dtype act)
 static inline enum dtype
 memory_state(const struct train_shape *s, int state)
 {
-	return s->optim.chosen ? s->optim.state[state] : memory_real(s->dtype);
+	return s->optim.chosen ? s->optim.state[state] : memory_compute(s->dtype);
 }
 
 /* The type of the GEMMs that update matrices: 16-bit runs need the range of BF16 there. */
 static inline enum dtype
 memory_update(const struct train_shape *s)
 {
-	return s->dtype == memory_real(s->dtype) ? s->dtype : DTYPE_BF16;
+	return s->dtype == memory_compute(s->dtype) ? s->dtype : DTYPE_BF16;
 }
 
 /* The type of main gradients that are kept apart from those of a pass. */
 static inline enum dtype
 memory_main_grads(const struct train_shape *s)
 {
-	return s->optim.chosen ? s->optim.grads : memory_real(s->dtype);
+	return s->optim.chosen ? s->optim.grads : memory_compute(s->dtype);
 }
 
 /* The type of the residual stream: what lies between blocks, its gradient, and messages of either
  * between stages. */
 static inline enum dtype
-memory_stream(const struct train_shape *s)
+memory_residual(const struct train_shape *s)
 {
-	return s->fp32_residual_connection ? memory_real(s->dtype) : s->dtype;
+	return s->fp32_residual_connection ? memory_compute(s->dtype) : s->dtype;
 }
 
 #endif

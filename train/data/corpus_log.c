@@ -145,7 +145,7 @@ add_losses(struct corpus_log *l, int microbatch)
 	const struct train_shape *s = &l->e->plan.shape;
 	int64_t b = s->micro_batch_size, tokens = run_rows(&l->e->plan);
 	const char *loss = l->losses + (size_t)microbatch * pipeline_loss_bytes(l->e);
-	size_t width = dtype_size(memory_real(s->dtype));
+	size_t width = dtype_size(memory_compute(s->dtype));
 	const char *mask = loss + (size_t)tokens * width;
 
 	for (int64_t t = 0; t < tokens; t++) {
@@ -154,7 +154,7 @@ add_losses(struct corpus_log *l, int microbatch)
 
 		memcpy(&m, mask + (size_t)t * sizeof m, sizeof m);
 		dtype_convert(
-		    &value, DTYPE_F64, loss + (size_t)t * width, memory_real(s->dtype), 1);
+		    &value, DTYPE_F64, loss + (size_t)t * width, memory_compute(s->dtype), 1);
 		sum[0] += m * value;
 		sum[1] += m != 0;
 	}

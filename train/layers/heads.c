@@ -18,7 +18,7 @@ enum { MATRICES = 4 };
 /* One matrix in both forms; part i of packed, with as many rows as local, goes to or comes from
  * rank i. */
 struct matrix {
-	struct tensor local, whole, packed;
+	struct tensor local, gathered, packed;
 };
 
 /* Several matrices, exchanged together. */
@@ -39,21 +39,21 @@ block(const struct tensor *buffer, int64_t first, int64_t rows, int64_t columns)
 
 static void
 add_matrix(const struct engine *e, struct matrices *all, const struct tensor *local,
-    const struct tensor *whole)
+    const struct tensor *gathered)
 {
 	struct tensor packed = engine_buffer(e, ATTENTION_CONTEXT_PACKED);
 	struct matrix *m = &all->m[all->count++];
 
-	*m = (struct matrix){ *local, *whole,
-		block(&packed, all->packed, whole->shape[0], whole->shape[1]) };
-	all->packed += tensor_elements(whole);
+	*m = (struct matrix){ *local, *gathered,
+		block(&packed, all->packed, gathered->shape[0], gathered->shape[1]) };
+	all->packed += tensor_elements(gathered);
 }
 
 /* The heads of a rank in this rank's rows, and the packed part for that rank. */
 static struct tensor
 columns_of(const struct matrix *m, int rank)
 {
-	return tensor_columns(&m->local, rank * m->whole.shape[1], m->whole.shape[1]);
+	return tensor_columns(&m->local, rank * m->gathered.shape[1], m->gathered.shape[1]);
 }
 
 static struct tensor
@@ -70,10 +70,10 @@ keep_own(struct engine *e, const struct matrix *m, bool to_heads)
 
 	for (int i = 0; i < e->num_ranges; i++) {
 		struct tensor local = context_range(e, &own, i),
-			      whole = context_positions(e, &m->whole, &e->position_range[i]);
+			      gathered = context_positions(e, &m->gathered, &e->position_range[i]);
 
 		e->ops->cast(e->stream,
-		    &(struct pair){ to_heads ? whole : local, to_heads ? local : whole });
+		    &(struct pair){ to_heads ? gathered : local, to_heads ? local : gathered });
 	}
 }
 
@@ -108,10 +108,12 @@ list_blocks(struct engine *e, const struct matrices *all, bool to_heads)
 			int position_range = i % e->num_ranges;
 			struct tensor part = part_of(m, rank),
 				      rows = context_range(e, &part, position_range),
-				      whole = context_positions(e, &m->whole, &its[position_range]);
+				      gathered =
+					  context_positions(e, &m->gathered, &its[position_range]);
 
-			e->blocks[i * size + rank] = to_heads ? (struct comm_block){ rows, whole }
-							      : (struct comm_block){ whole, rows };
+			e->blocks[i * size + rank] = to_heads
+			    ? (struct comm_block){ rows, gathered }
+			    : (struct comm_block){ gathered, rows };
 		}
 	}
 	return all->count * e->num_ranges;
@@ -154,7 +156,7 @@ struct qkv {
 
 /* One after the other in buffer b. */
 static struct qkv
-whole_qkv(const struct engine *e, int b, const struct attention *a)
+gathered_qkv(const struct engine *e, int b, const struct attention *a)
 {
 	struct tensor buffer = engine_buffer(e, b);
 	int64_t size = e->groups.cp->size, rows = a->q.shape[0] * size;
@@ -166,7 +168,7 @@ whole_qkv(const struct engine *e, int b, const struct attention *a)
 
 /* lse or delta in the same memory, with fewer heads and more positions. */
 static struct tensor
-whole_statistics(const struct engine *e, const struct tensor *t)
+gathered_statistics(const struct engine *e, const struct tensor *t)
 {
 	int64_t size = e->groups.cp->size;
 
@@ -175,16 +177,16 @@ whole_statistics(const struct engine *e, const struct tensor *t)
 
 /* Attention over all positions and this rank's heads. Dropout masks number heads over all ranks. */
 static struct attention
-whole_attention(const struct engine *e, const struct attention *a)
+gathered_attention(const struct engine *e, const struct attention *a)
 {
-	struct qkv x = whole_qkv(e, ATTENTION_CONTEXT_QKV, a);
+	struct qkv x = gathered_qkv(e, ATTENTION_CONTEXT_QKV, a);
 	struct attention h = *a;
 
 	h.q = x.q;
 	h.k = x.k;
 	h.v = x.v;
 	h.out = engine_buffer(e, ATTENTION_CONTEXT_OUT);
-	h.lse = whole_statistics(e, &a->lse);
+	h.lse = gathered_statistics(e, &a->lse);
 	h.num_heads /= e->groups.cp->size;
 	h.num_groups /= e->groups.cp->size;
 	h.drop.first_column += (int64_t)h.num_heads * e->groups.cp->rank;
@@ -193,29 +195,29 @@ whole_attention(const struct engine *e, const struct attention *a)
 
 /* q, and k and v, which are packed after it. */
 static struct matrices
-queries(const struct engine *e, const struct tensor *local, const struct tensor *whole)
+queries(const struct engine *e, const struct tensor *local, const struct tensor *gathered)
 {
 	struct matrices all = { .count = 0 };
 
-	add_matrix(e, &all, local, whole);
+	add_matrix(e, &all, local, gathered);
 	return all;
 }
 
 static struct matrices
-keys(const struct engine *e, const struct qkv *local, const struct qkv *whole)
+keys(const struct engine *e, const struct qkv *local, const struct qkv *gathered)
 {
-	struct matrices all = { .packed = tensor_elements(&whole->q) };
+	struct matrices all = { .packed = tensor_elements(&gathered->q) };
 
-	add_matrix(e, &all, &local->k, &whole->k);
-	add_matrix(e, &all, &local->v, &whole->v);
+	add_matrix(e, &all, &local->k, &gathered->k);
+	add_matrix(e, &all, &local->v, &gathered->v);
 	return all;
 }
 
 static void
 begin(struct step *s, const struct attention *a)
 {
-	struct qkv whole = whole_qkv(s->e, ATTENTION_CONTEXT_QKV, a);
-	struct matrices in = keys(s->e, &(struct qkv){ a->q, a->k, a->v }, &whole);
+	struct qkv gathered = gathered_qkv(s->e, ATTENTION_CONTEXT_QKV, a);
+	struct matrices in = keys(s->e, &(struct qkv){ a->q, a->k, a->v }, &gathered);
 
 	send(s->e, &in, true, s->e->context.gathered);
 }
@@ -224,7 +226,7 @@ static void
 forward(struct step *s, const struct attention *a)
 {
 	struct engine *e = s->e;
-	struct attention h = whole_attention(e, a);
+	struct attention h = gathered_attention(e, a);
 	struct matrices in = queries(e, &a->q, &h.q), out = queries(e, &a->out, &h.out);
 
 	send(e, &in, true, e->context.gathered);
@@ -239,7 +241,7 @@ static void
 begin_backward(struct step *s, const struct attention *a)
 {
 	struct engine *e = s->e;
-	struct attention h = whole_attention(e, a);
+	struct attention h = gathered_attention(e, a);
 	struct matrices in = queries(e, &a->q, &h.q);
 
 	add_matrix(e, &in, &a->k, &h.k);
@@ -253,7 +255,7 @@ static void
 give_dout(struct step *s, const struct attention_grad *g)
 {
 	struct engine *e = s->e;
-	struct attention h = whole_attention(e, &g->fwd);
+	struct attention h = gathered_attention(e, &g->fwd);
 	struct tensor dout = engine_buffer(e, ATTENTION_CONTEXT_DOUT);
 	struct matrices in = { .packed = 2 * (tensor_elements(&h.q) + tensor_elements(&h.k)) };
 
@@ -266,13 +268,13 @@ static void
 backward(struct step *s, const struct attention_grad *g)
 {
 	struct engine *e = s->e;
-	struct qkv d = whole_qkv(e, ATTENTION_CONTEXT_DQKV, &g->fwd);
-	struct attention_grad h = { .fwd = whole_attention(e, &g->fwd),
+	struct qkv d = gathered_qkv(e, ATTENTION_CONTEXT_DQKV, &g->fwd);
+	struct attention_grad h = { .fwd = gathered_attention(e, &g->fwd),
 		.dout = engine_buffer(e, ATTENTION_CONTEXT_DOUT),
 		.dq = d.q,
 		.dk = d.k,
 		.dv = d.v,
-		.delta = whole_statistics(e, &g->delta),
+		.delta = gathered_statistics(e, &g->delta),
 		.work = g->work };
 	struct matrices dq = queries(e, &g->dq, &d.q),
 			dkv = keys(e, &(struct qkv){ g->dq, g->dk, g->dv }, &d);
@@ -288,7 +290,7 @@ static void
 end(struct step *s, const struct attention_grad *g)
 {
 	struct engine *e = s->e;
-	struct qkv d = whole_qkv(e, ATTENTION_CONTEXT_DQKV, &g->fwd);
+	struct qkv d = gathered_qkv(e, ATTENTION_CONTEXT_DQKV, &g->fwd);
 	struct matrices dq = queries(e, &g->dq, &d.q);
 
 	receive(e, &dq, e->context.summed);

@@ -18,13 +18,13 @@ first_row(const struct step *s)
 
 	return shards == 1
 	    ? 0
-	    : memory_buffer(&s->e->mem, BUF_WHOLE)->shape[0] / shards * s->e->coord[AX_TP];
+	    : memory_buffer(&s->e->mem, BUF_GATHERED)->shape[0] / shards * s->e->coord[AX_TP];
 }
 
 struct tensor
 partial_sums(struct step *s, const struct tensor *y)
 {
-	return layout_row_shards(&s->e->plan.layout) == 1 ? *y : engine_buffer(s->e, BUF_WHOLE);
+	return layout_row_shards(&s->e->plan.layout) == 1 ? *y : engine_buffer(s->e, BUF_GATHERED);
 }
 
 /* Whether tensor ranks sum rows in parts: they have as many each. */
@@ -45,10 +45,11 @@ rank_rows(const struct step *s, const struct tensor *t, int rank)
 
 /* All rows of whole but the own ones, which are x. */
 static void
-gather_others(struct step *s, struct stream *st, const struct tensor *whole, const struct tensor *x)
+gather_others(
+    struct step *s, struct stream *st, const struct tensor *gathered, const struct tensor *x)
 {
 	struct comm *tp = s->e->groups.tp;
-	struct comm_parts p = { .whole = *whole, .part = *x, .event = s->e->overlap.arrived };
+	struct comm_parts p = { .whole = *gathered, .part = *x, .event = s->e->overlap.arrived };
 
 	tp->ops->all_gather_parts(COMM_HERE(tp), st, &p);
 }
@@ -56,13 +57,13 @@ gather_others(struct step *s, struct stream *st, const struct tensor *whole, con
 /* All rows of whole. The span is the host's where the collective is not on the compute stream: what
  * that waits for is timed by streams_join. */
 static void
-gather_on(struct step *s, struct stream *st, const struct tensor *whole, const struct tensor *x)
+gather_on(struct step *s, struct stream *st, const struct tensor *gathered, const struct tensor *x)
 {
 	struct comm *tp = s->e->groups.tp;
-	struct tensor own = rank_rows(s, whole, tp->rank);
+	struct tensor own = rank_rows(s, gathered, tp->rank);
 
 	timing_begin(s->e, SPAN_TENSOR);
-	gather_others(s, st, whole, x);
+	gather_others(s, st, gathered, x);
 	st->ops->cast(st, &(struct pair){ own, *x });
 	timing_end(s->e, SPAN_TENSOR);
 }
@@ -85,11 +86,11 @@ made_all(struct step *s)
 /* What was made. Where rows are not shared the own ones are summed in their place, and the others
  * come from the ranks that have summed them. */
 static void
-sum_parts(struct step *s, struct stream *st, const struct tensor *y, const struct tensor *whole)
+sum_parts(struct step *s, struct stream *st, const struct tensor *y, const struct tensor *gathered)
 {
 	struct comm *tp = s->e->groups.tp;
-	bool shards = whole->data != y->data;
-	struct comm_parts p = { .whole = *whole,
+	bool shards = gathered->data != y->data;
+	struct comm_parts p = { .whole = *gathered,
 		.part = shards ? *y : rank_rows(s, y, tp->rank),
 		.partial_sums = engine_buffer(s->e, BUF_PARTIAL_SUMS),
 		.event = s->e->overlap.made };
@@ -102,13 +103,13 @@ sum_parts(struct step *s, struct stream *st, const struct tensor *y, const struc
 
 /* The span as in gather_on. */
 static void
-sum_on(struct step *s, struct stream *st, const struct tensor *y, const struct tensor *whole)
+sum_on(struct step *s, struct stream *st, const struct tensor *y, const struct tensor *gathered)
 {
 	struct comm *tp = s->e->groups.tp;
 
 	timing_begin(s->e, SPAN_TENSOR);
 	if (in_parts(s))
-		sum_parts(s, st, y, whole);
+		sum_parts(s, st, y, gathered);
 	else
 		tp->ops->all_reduce(COMM_HERE(tp), st, &(struct comm_reduce){ *y, REDUCE_SUM });
 	timing_end(s->e, SPAN_TENSOR);
@@ -118,23 +119,23 @@ sum_on(struct step *s, struct stream *st, const struct tensor *y, const struct t
 struct tensor
 gather_rows(struct step *s, const struct tensor *x)
 {
-	struct tensor whole = partial_sums(s, x);
+	struct tensor gathered = partial_sums(s, x);
 
-	if (whole.data != x->data)
-		gather_on(s, s->e->stream, &whole, x);
-	return whole;
+	if (gathered.data != x->data)
+		gather_on(s, s->e->stream, &gathered, x);
+	return gathered;
 }
 
 /* As gather_rows. */
 void
 scatter_sums(struct step *s, const struct tensor *y)
 {
-	struct tensor whole = partial_sums(s, y);
+	struct tensor gathered = partial_sums(s, y);
 
 	if (s->e->groups.tp->size == 1)
 		return;
 	made_all(s);
-	sum_on(s, s->e->stream, y, &whole);
+	sum_on(s, s->e->stream, y, &gathered);
 }
 
 /* Sums are in F32 or wider whatever the storage. */
@@ -292,7 +293,7 @@ row_backward_overlapped(struct step *s, struct linear_grad *g)
 	struct tensor own = g->dy;
 	bool begun = b->coming == own.data;
 
-	g->dy = engine_buffer(s->e, BUF_DWHOLE);
+	g->dy = engine_buffer(s->e, BUF_DGATHERED);
 	if (!begun)
 		gather_beside(s, &g->dy, &own);
 	b->coming = NULL;
@@ -431,9 +432,9 @@ row_forward(struct step *s, const struct linear *l)
 void
 row_backward_begin(struct step *s, const struct tensor *dy)
 {
-	struct tensor whole = engine_buffer(s->e, BUF_DWHOLE);
+	struct tensor gathered = engine_buffer(s->e, BUF_DGATHERED);
 
-	gather_beside(s, &whole, dy);
+	gather_beside(s, &gathered, dy);
 	s->e->overlap.coming = dy->data;
 }
 

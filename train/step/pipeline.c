@@ -32,7 +32,7 @@ size_t
 pipeline_loss_bytes(const struct engine *e)
 {
 	return (size_t)run_rows(&e->plan) *
-	    (dtype_size(memory_real(e->plan.shape.dtype)) + sizeof(float));
+	    (dtype_size(memory_compute(e->plan.shape.dtype)) + sizeof(float));
 }
 
 /* The pass of an action, or of an exchange: its places and sample numbers. It is cheap to

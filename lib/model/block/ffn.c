@@ -27,15 +27,15 @@ ffn_buffers(struct buffer_list *to, const struct sizes *z, int first, bool norm_
 	     means = model_norm_means(z->model), parallel = z->model->use_parallel_residual;
 	int64_t r = z->rows, h = z->hidden;
 	const struct buffer_row rows[] = {
-		{ "mlp input", first + FFN_INPUT, parallel ? STEP : LAYER, true, STREAM, { r, h },
+		{ "mlp input", first + FFN_INPUT, parallel ? STEP : LAYER, true, RESIDUAL, { r, h },
 		    parallel ? FWD : 0 },
-		{ "norm 2 mean", first + FFN_NORM_MEAN, LAYER, pre && means, REAL, { r } },
-		{ "norm 2 rstd", first + FFN_NORM_RSTD, LAYER, pre, REAL, { r } },
+		{ "norm 2 mean", first + FFN_NORM_MEAN, LAYER, pre && means, COMPUTE, { r } },
+		{ "norm 2 rstd", first + FFN_NORM_RSTD, LAYER, pre, COMPUTE, { r } },
 		{ "norm 2 output", first + FFN_NORM_OUT, LAYER, pre && norm_out, ACT, { r, h },
 		    FWD | MLP_BWD, RECOMPUTE_LAYERNORM },
 		{ "fc2 output", first + FFN_OUT, LAYER, post, ACT, { r, h } },
-		{ "post norm 2 mean", first + FFN_POST_MEAN, LAYER, post && means, REAL, { r } },
-		{ "post norm 2 rstd", first + FFN_POST_RSTD, LAYER, post, REAL, { r } },
+		{ "post norm 2 mean", first + FFN_POST_MEAN, LAYER, post && means, COMPUTE, { r } },
+		{ "post norm 2 rstd", first + FFN_POST_RSTD, LAYER, post, COMPUTE, { r } },
 	};
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);

@@ -47,16 +47,17 @@ buffers(struct buffer_list *to, const struct sizes *z)
 	int64_t t = z->tokens, r = z->rows, h = z->hidden, n = head_rows(z),
 		ranks = z->layout->tensor_model_parallel_size;
 	const struct buffer_row rows[] = {
-		{ "final norm input", HEAD_INPUT, SLOT, true, STREAM, { r, h } },
-		{ "final norm mean", HEAD_NORM_MEAN, SLOT, means, REAL, { r } },
-		{ "final norm rstd", HEAD_NORM_RSTD, SLOT, true, REAL, { r } },
+		{ "final norm input", HEAD_INPUT, SLOT, true, RESIDUAL, { r, h } },
+		{ "final norm mean", HEAD_NORM_MEAN, SLOT, means, COMPUTE, { r } },
+		{ "final norm rstd", HEAD_NORM_RSTD, SLOT, true, COMPUTE, { r } },
 		/* of the final norm's output */
 		{ "head gradient", HEAD_GRAD, SLOT, z->trains, ACT, { r, h } },
 		{ "final norm output", HEAD_NORM_OUT, STEP, true, ACT, { r, h }, FWD | HEAD },
 		{ "logits", HEAD_LOGITS, STEP, true, ACT, { n, z->vocab }, HEAD },
-		{ "softmax statistics", HEAD_STATS, STEP, ranks > 1, REAL, { n * ranks, 3 }, HEAD },
-		{ "token loss", HEAD_LOSS, STEP, true, REAL, { t }, HEAD },
-		{ "token z-loss", HEAD_ZLOSS, STEP, true, REAL, { t }, HEAD },
+		{ "softmax statistics", HEAD_STATS, STEP, ranks > 1, COMPUTE, { n * ranks, 3 },
+		    HEAD },
+		{ "token loss", HEAD_LOSS, STEP, true, COMPUTE, { t }, HEAD },
+		{ "token z-loss", HEAD_ZLOSS, STEP, true, COMPUTE, { t }, HEAD },
 	};
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);

@@ -83,18 +83,19 @@ state_router(struct buffer_list *to, const struct sizes *z)
 		n = layout_expert_slices(z->layout), ranks = layout_expert_holders(z->layout),
 		scopes = sequences ? z->shape->micro_batch_size : 1;
 	const struct buffer_row rows[] = {
-		{ "router logits", MOE_LOGITS, LAYER, true, REAL, { r, e } },
+		{ "router logits", MOE_LOGITS, LAYER, true, COMPUTE, { r, e } },
 		{ "choice of experts", MOE_TOPK, KEPT, true, I32, { r, k } },
-		{ "weights of choice", MOE_TOPK_WEIGHT, LAYER, true, REAL, { r, k } },
+		{ "weights of choice", MOE_TOPK_WEIGHT, LAYER, true, COMPUTE, { r, k } },
 		{ "places of rows", MOE_PERMUTATION, LAYER, true, I32, { r, k * n } },
 		/* from each rank that shares them, for each of their slices */
 		{ "rows of experts", MOE_EXPERT_ROWS, LAYER, true, I32, { ranks, e * n } },
 		{ "load of experts", MOE_LOAD, LAYER, true, I32, { scopes, e } },
 		{ "rows that chose experts", MOE_CHOSEN, LAYER, drops, I32, { 1, e * n } },
-		{ "rows that are kept", MOE_KEPT, KEPT, drops, REAL, { r, k } },
-		{ "weights of choice gradient", MOE_DTOPK_WEIGHT, STEP, z->trains, REAL, { r, k },
+		{ "rows that are kept", MOE_KEPT, KEPT, drops, COMPUTE, { r, k } },
+		{ "weights of choice gradient", MOE_DTOPK_WEIGHT, STEP, z->trains, COMPUTE,
+		    { r, k }, MLP_BWD },
+		{ "router logits gradient", MOE_DLOGITS, STEP, z->trains, COMPUTE, { r, e },
 		    MLP_BWD },
-		{ "router logits gradient", MOE_DLOGITS, STEP, z->trains, REAL, { r, e }, MLP_BWD },
 	};
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
@@ -115,18 +116,18 @@ state_experts(struct buffer_list *to, const struct sizes *z)
 		n = routed(z);
 	const struct buffer_row rows[] = {
 		{ "expert input", MOE_IN, LAYER, true, ACT, { p, h } },
-		{ "weights of rows", MOE_WEIGHT, LAYER, true, REAL, { p } },
+		{ "weights of rows", MOE_WEIGHT, LAYER, true, COMPUTE, { p } },
 		{ "expert fc1 output", MOE_UP, LAYER, true, ACT, { p, fc1 } },
 		{ "window input", MOE_ROUND_IN, STEP, rounds, ACT, { p, h }, BOTH },
-		{ "window weights of rows", MOE_ROUND_WEIGHT, STEP, rounds, REAL, { p }, BOTH },
+		{ "window weights of rows", MOE_ROUND_WEIGHT, STEP, rounds, COMPUTE, { p }, BOTH },
 		{ "window fc1 output", MOE_ROUND_UP, STEP, rounds, ACT, { p, fc1 }, BOTH },
 		{ "expert activation", MOE_ACT, STEP, true, ACT, { p, f }, BOTH },
 		/* or its gradient, and then that of the input */
 		{ "expert output", MOE_OUT, STEP, true, ACT, { p, h }, BOTH },
 		{ "expert activation gradient", MOE_DACT, STEP, trains, ACT, { p, f }, MLP_BWD },
-		{ "weights of rows gradient", MOE_DWEIGHT, STEP, trains, REAL, { p }, MLP_BWD },
+		{ "weights of rows gradient", MOE_DWEIGHT, STEP, trains, COMPUTE, { p }, MLP_BWD },
 		{ "rows for all experts", MOE_ROUTED, STEP, ranks, ACT, { n, h }, BOTH },
-		{ "weights for all experts", MOE_ROUTED_WEIGHT, STEP, ranks, REAL, { n }, BOTH },
+		{ "weights for all experts", MOE_ROUTED_WEIGHT, STEP, ranks, COMPUTE, { n }, BOTH },
 		{ "rows for all experts again", MOE_ROUTED_INPUT, STEP, rounds && trains, ACT,
 		    { n, h }, MLP_BWD },
 	};

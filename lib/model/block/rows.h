@@ -47,14 +47,14 @@ struct param_list {
 void state_params(struct param_list *to, const struct param_row *rows, size_t n);
 struct param_list block_params(const struct block_kind *k, const struct model_config *c);
 
-/* "act" is the run's dtype, "real" F32 or F64 (memory_real); "stream" is one of them, the type of
- * the residual stream and its gradient (memory_stream); "grads" that of main gradients; "update"
- * that of GEMMs that update matrices (memory_update). F8: of inputs and weights, F8_GRAD: of
- * gradients of outputs. STATE: of the first state of the update rule; the others follow. */
+/* "act" is the run's dtype, "real" F32 or F64 (memory_compute); "stream" is one of them, the type
+ * of the residual stream and its gradient (memory_residual); "grads" that of main gradients;
+ * "update" that of GEMMs that update matrices (memory_update). F8: of inputs and weights, F8_GRAD:
+ * of gradients of outputs. STATE: of the first state of the update rule; the others follow. */
 enum element {
 	ACT,
-	REAL,
-	STREAM,
+	COMPUTE,
+	RESIDUAL,
 	GRADS,
 	UPDATE,
 	I32,

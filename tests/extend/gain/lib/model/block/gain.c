@@ -20,7 +20,7 @@ static void
 buffers(struct buffer_list *to, const struct sizes *z)
 {
 	const struct buffer_row rows[] = {
-		{ "gain input", GAIN_INPUT, LAYER, true, STREAM, { z->rows, z->hidden } },
+		{ "gain input", GAIN_INPUT, LAYER, true, RESIDUAL, { z->rows, z->hidden } },
 	};
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
