@@ -137,7 +137,7 @@ router_losses(const struct engine *e)
 
 	for (int64_t i = 0; sums.data && i < sums.shape[0]; i++) {
 		const double *s = (double *)sums.data + i * sums.shape[1] + c->num_experts;
-		double scope = router_scope_tokens(&e->plan);
+		double scope = router_group_tokens(&e->plan);
 
 		total += c->moe_z_loss_coeff * s[ROUTER_SQUARE];
 		if (c->moe_router_load_balancing_type != BALANCING_NONE)

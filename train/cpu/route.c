@@ -174,13 +174,13 @@ static void
 count_load(const struct route *r)
 {
 	const struct tensor *topk = r->bias.data ? &r->permutation : &r->topk;
-	int64_t n = r->logits.shape[1], k = r->topk.shape[1], scopes = r->load.shape[0];
+	int64_t n = r->logits.shape[1], k = r->topk.shape[1], groups = r->load.shape[0];
 	int32_t *load = r->load.data;
 
-	memset(load, 0, (size_t)(n * scopes) * sizeof *load);
+	memset(load, 0, (size_t)(n * groups) * sizeof *load);
 	for (int64_t i = 0; i < r->topk.shape[0]; i++)
 		for (int64_t j = 0; j < k; j++)
-			load[i % scopes * n + ints(topk, i)[j]]++;
+			load[i % groups * n + ints(topk, i)[j]]++;
 }
 
 /* Counts, and the place of every row whose place is not below 0: a sort by counting. Item i is

@@ -245,12 +245,12 @@ bits_below(const uint32_t *line, int end)
 
 /* Of a line the rows of a scope. */
 static __device__ inline int
-bits_of_scope(const uint32_t *line, int64_t scope, int64_t scopes)
+bits_of_group(const uint32_t *line, int64_t group, int64_t groups)
 {
-	int64_t first = blockIdx.x * (int64_t)BATCH % scopes;
+	int64_t first = blockIdx.x * (int64_t)BATCH % groups;
 	int n = 0;
 
-	for (int64_t i = (scope - first + scopes) % scopes; i < BATCH; i += scopes)
+	for (int64_t i = (group - first + groups) % groups; i < BATCH; i += groups)
 		n += line[i / 32] >> i % 32 & 1;
 	return n;
 }
@@ -262,7 +262,7 @@ __launch_bounds__(CU_THREADS) route_count_kernel(struct route r, int32_t *part)
 {
 	extern __shared__ uint32_t map[];
 	int experts = (int)r.logits.shape[1];
-	int64_t scopes = r.load.shape[0];
+	int64_t groups = r.load.shape[0];
 
 	mark(r, r.topk, map);
 	for (int x = threadIdx.x; x < experts; x += CU_THREADS)
@@ -271,8 +271,8 @@ __launch_bounds__(CU_THREADS) route_count_kernel(struct route r, int32_t *part)
 		__syncthreads();
 		mark(r, r.permutation, map);
 	}
-	for (int64_t i = threadIdx.x; i < scopes * experts; i += CU_THREADS) {
-		int n = bits_of_scope(map + i % experts * WORDS, i / experts, scopes);
+	for (int64_t i = threadIdx.x; i < groups * experts; i += CU_THREADS) {
+		int n = bits_of_group(map + i % experts * WORDS, i / experts, groups);
 
 		if (n)
 			atomicAdd((int32_t *)r.load.data + i, n);

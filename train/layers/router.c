@@ -160,7 +160,7 @@ static void
 set_factors(const struct step *s, struct route_grad *g)
 {
 	const struct run_plan *p = &s->e->plan;
-	double tokens = router_scope_tokens(p);
+	double tokens = router_group_tokens(p);
 
 	g->z = s->e->token_scale * p->model.moe_z_loss_coeff;
 	if (p->model.moe_router_load_balancing_type != BALANCING_NONE)
@@ -169,7 +169,7 @@ set_factors(const struct step *s, struct route_grad *g)
 }
 
 double
-router_scope_tokens(const struct run_plan *p)
+router_group_tokens(const struct run_plan *p)
 {
 	double sequence = (double)p->shape.seq_length;
 

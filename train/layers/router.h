@@ -11,6 +11,6 @@ void router_forward(const struct layer *l, struct step *s, const struct tensor *
  * Collective over tensor and context ranks. */
 void router_backward(const struct layer *l, struct step *s, const struct norm_flow *f);
 /* The tokens of a scope of balancing. */
-double router_scope_tokens(const struct run_plan *p);
+double router_group_tokens(const struct run_plan *p);
 
 #endif

@@ -19,7 +19,7 @@
 #include "train/run/iteration.h"
 #include "train/run/data_ranks.h"
 #include "train/step/pipeline.h"
-#include "train/watch/culprits.h"
+#include "train/watch/suspects.h"
 #include "train/watch/stop.h"
 
 #include <math.h>
@@ -257,7 +257,7 @@ gradients(struct run *r)
  * the samples consumed before it, without skipped steps (fp16 overflow, --iterations-to-skip),
  * which do not move the schedules. */
 static struct step_metrics
-step_verdict(const struct run *r)
+step_summary(const struct run *r)
 {
 	const struct train_config *c = r->c;
 	int64_t position = r->at.consumed_samples - r->at.skipped_samples;
@@ -385,7 +385,7 @@ leave_out(struct run *r)
 	read_back(r);
 	m.seconds = stopwatch_lap(&r->watch);
 	totals(r);
-	m = step_verdict(r);
+	m = step_summary(r);
 	m.skipped = m.left_out = true;
 	profile_end(r);
 	record(r, &m);
@@ -426,7 +426,7 @@ iteration_train(struct run *r)
 	read_back(r);
 	seconds = r->spent.elapsed[SPAN_STEP] = stopwatch_lap(&r->watch);
 	totals(r);
-	m = step_verdict(r);
+	m = step_summary(r);
 	m.routers = routers_sum(r->routers, r->e);
 	m.seconds = seconds;
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++)
@@ -594,7 +594,7 @@ different(struct run *r, int64_t iteration, const char *what, const char *then)
 {
 	struct str ranks = { 0 };
 
-	culprits(r->e->groups.world, r->e->backend, r->different, &ranks);
+	suspects(r->e->groups.world, r->e->backend, r->different, &ranks);
 	if (r->e->rank == 0)
 		warn("iteration %lld: %s: %s: %s", (long long)iteration, what, ranks.buf, then);
 	str_release(&ranks);

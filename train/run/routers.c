@@ -110,7 +110,7 @@ routers_sum(struct routers *r, const struct engine *e)
 		double k = (double)e->plan.model.moe_router_topk, rows = fmax(rows_of(r, sum), 1),
 		       tokens = rows / k * (double)r->layers;
 
-		m.balance += (double)r->experts / (k * router_scope_tokens(&e->plan)) *
+		m.balance += (double)r->experts / (k * router_group_tokens(&e->plan)) *
 		    other[ROUTER_BALANCE] / tokens;
 		m.square += other[ROUTER_SQUARE] / tokens;
 		m.entropy += other[ROUTER_ENTROPY] / tokens;

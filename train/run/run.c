@@ -16,7 +16,7 @@
 #include "train/run/infer.h"
 #include "train/run/loop.h"
 #include "train/run/run.h"
-#include "train/run/verdict.h"
+#include "train/run/fits.h"
 #include "train/state/claim.h"
 #include "train/state/preflight.h"
 #include "train/step/open.h"
@@ -145,7 +145,7 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 		memory_release(&of[i]);
 	}
 	memory_stages_release(&held);
-	status = verdict(c, world_size, other);
+	status = fits(c, world_size, other);
 	free(other);
 	free(of);
 	return status;

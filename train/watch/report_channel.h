@@ -9,7 +9,7 @@
 #define TRAIN_WATCH_REPORT_CHANNEL_H
 
 #include "train/comm.h"
-#include "train/watch/verdict.h"
+#include "train/watch/hang_report.h"
 
 /* Ranks 0 and 1 receive the reports of the others; rank 1 is for the case that rank 0 is missing.
  */

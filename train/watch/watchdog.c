@@ -101,21 +101,21 @@ check_peers(struct watchdog *w, double now)
 {
 	int n = w->world->size, late = GRACE * w->world->rank;
 	struct str text = { 0 };
-	struct verdict v;
+	struct hang_report v;
 
 	for (int i = 0; i < n; i++) {
 		w->rank[i].host = report_channel_host(atomic_load(&w->report_channel), i);
 		w->rank[i].silence = now - (w->heard[i] > w->resumed ? w->heard[i] : w->resumed);
 	}
 	if (w->failed > 0 && now - w->failed > 2 * interval(w) + late)
-		v = verdict_failed(w->rank, n);
+		v = hang_report_failed(w->rank, n);
 	else
-		v = verdict_of(w->rank, n, limit_of(w)->seconds + late);
+		v = hang_report_of(w->rank, n, limit_of(w)->seconds + late);
 	if (v.waits < 0)
 		return;
 	if (!w->failed)
 		str_addf(&text, "%s: ", limit_of(w)->name);
-	verdict_text(w->rank, &v, &text);
+	hang_report_text(w->rank, &v, &text);
 	leave(w, &text);
 }
 

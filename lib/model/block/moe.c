@@ -81,7 +81,7 @@ state_router(struct buffer_list *to, const struct sizes *z)
 	     sequences = c->moe_router_load_balancing_type == BALANCING_SEQ_AUX_LOSS;
 	int64_t r = z->rows, e = c->num_experts, k = c->moe_router_topk,
 		n = layout_expert_slices(z->layout), ranks = layout_expert_holders(z->layout),
-		scopes = sequences ? z->shape->micro_batch_size : 1;
+		groups = sequences ? z->shape->micro_batch_size : 1;
 	const struct buffer_row rows[] = {
 		{ "router logits", MOE_LOGITS, LAYER, true, COMPUTE, { r, e } },
 		{ "choice of experts", MOE_TOPK, KEPT, true, I32, { r, k } },
@@ -89,7 +89,7 @@ state_router(struct buffer_list *to, const struct sizes *z)
 		{ "places of rows", MOE_PERMUTATION, LAYER, true, I32, { r, k * n } },
 		/* from each rank that shares them, for each of their slices */
 		{ "rows of experts", MOE_EXPERT_ROWS, LAYER, true, I32, { ranks, e * n } },
-		{ "load of experts", MOE_LOAD, LAYER, true, I32, { scopes, e } },
+		{ "load of experts", MOE_LOAD, LAYER, true, I32, { groups, e } },
 		{ "rows that chose experts", MOE_CHOSEN, LAYER, drops, I32, { 1, e * n } },
 		{ "rows that are kept", MOE_KEPT, KEPT, drops, COMPUTE, { r, k } },
 		{ "weights of choice gradient", MOE_DTOPK_WEIGHT, STEP, z->trains, COMPUTE,

@@ -1,6 +1,6 @@
-/* verdict.c - which rank is named when one has waited too long */
+/* hang_report.c - which rank is named when one has waited too long */
 #include "tests/check.h"
-#include "train/watch/verdict.h"
+#include "train/watch/hang_report.h"
 
 enum { RANKS = 4, LIMIT = 10 };
 
@@ -18,12 +18,12 @@ all_wait(struct seen rank[RANKS], double waited)
 static void
 check_line(const struct seen rank[RANKS], const char *line)
 {
-	struct verdict v = verdict_of(rank, RANKS, LIMIT);
+	struct hang_report v = hang_report_of(rank, RANKS, LIMIT);
 	struct str text = { 0 };
 
 	str_adds(&text, "");
 	if (v.waits >= 0)
-		verdict_text(rank, &v, &text);
+		hang_report_text(rank, &v, &text);
 	CHECK_STR(text.buf ? text.buf : "", line);
 	str_release(&text);
 }
@@ -156,15 +156,15 @@ static void
 test_left_out(void)
 {
 	struct seen rank[RANKS], rotated[RANKS];
-	struct verdict v;
+	struct hang_report v;
 
 	two_by_two(rank);
 	for (int turn = 0; turn < RANKS; turn++) {
 		for (int i = 0; i < RANKS; i++)
 			rotated[(i + turn) % RANKS] = rank[i];
-		v = verdict_of(rotated, RANKS, LIMIT);
+		v = hang_report_of(rotated, RANKS, LIMIT);
 		CHECK(v.missing == (1 + turn) % RANKS && v.waits == turn % RANKS);
-		CHECK(verdict_failed(rotated, RANKS).missing == v.missing);
+		CHECK(hang_report_failed(rotated, RANKS).missing == v.missing);
 	}
 	check_line(rank,
 	    "rank 0 (node) has waited 10.0 s in all-reduce 8 of tensor ranks (64 bytes, "
@@ -179,18 +179,18 @@ test_of_two(void)
 {
 	struct seen rank[RANKS];
 	struct str text = { 0 };
-	struct verdict v;
+	struct hang_report v;
 
 	two_by_two(rank);
-	CHECK(verdict_failed(rank, 2).missing < 0);
+	CHECK(hang_report_failed(rank, 2).missing < 0);
 	rank[1].report.made.unusual = true;
 	rank[0].report.waited = LIMIT - 1;
-	v = verdict_of(rank, 2, LIMIT);
+	v = hang_report_of(rank, 2, LIMIT);
 	CHECK(v.missing == 1 && v.waits == 0);
 	rank[0].report.failed = true;
-	v = verdict_failed(rank, 2);
+	v = hang_report_failed(rank, 2);
 	CHECK(v.missing == 1 && v.waits == 0);
-	verdict_text(rank, &v, &text);
+	hang_report_text(rank, &v, &text);
 	CHECK_STR(text.buf,
 	    "rank 0 (node) has lost a peer in all-reduce 8 of tensor ranks (64 bytes, "
 	    "train/engine/grads.c:20); rank 1 (node) has not come: it waits too, in all-reduce "

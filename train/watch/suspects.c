@@ -1,8 +1,8 @@
 /*
- * culprits.c - naming the ranks where something went wrong
+ * suspects.c - naming the ranks where something went wrong
  */
 #include "train/watch/comm_log.h"
-#include "train/watch/culprits.h"
+#include "train/watch/suspects.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { MOST = 4 };
 
 /* A GPU is known by its number on the host, which is the local rank. */
 void
-culprits(struct comm *world, const struct backend *b, const char *what, struct str *out)
+suspects(struct comm *world, const struct backend *b, const char *what, struct str *out)
 {
 	int local_size, local_rank, count = 0;
 	char host[256] = "", *all;

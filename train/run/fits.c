@@ -1,9 +1,9 @@
 /*
- * verdict.c - whether a plan fits a device, in words
+ * fits.c - whether a plan fits a device, in words
  *
  * The table of --dry-run is for programs; these lines are for people.
  */
-#include "train/run/verdict.h"
+#include "train/run/fits.h"
 #include "lib/base/prog.h"
 #include "lib/model/hardware.h"
 
@@ -34,7 +34,7 @@ note_classes(int stages, int64_t ranks, const uint64_t *bytes)
 }
 
 int
-verdict(const struct train_config *c, int64_t world_size, const uint64_t *bytes)
+fits(const struct train_config *c, int64_t world_size, const uint64_t *bytes)
 {
 	const struct opt_parse *p = &c->parse;
 	int stages = (int)c->plan.layout.pipeline_model_parallel_size;

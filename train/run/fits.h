@@ -1,13 +1,13 @@
 /*
- * verdict.h - whether a plan fits a device, in words
+ * fits.h - whether a plan fits a device, in words
  */
-#ifndef TRAIN_RUN_VERDICT_H
-#define TRAIN_RUN_VERDICT_H
+#ifndef TRAIN_RUN_FITS_H
+#define TRAIN_RUN_FITS_H
 
 #include "train/config/config.h"
 
 /* After --dry-run's table: notes on the memory of the ranks of each stage [stages] in bytes, the
  * precision, and whether the fullest fits --gpu. Returns EXIT_FAILED if it does not. */
-int verdict(const struct train_config *c, int64_t world_size, const uint64_t *bytes);
+int fits(const struct train_config *c, int64_t world_size, const uint64_t *bytes);
 
 #endif

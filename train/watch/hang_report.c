@@ -1,5 +1,5 @@
 /*
- * verdict.c - which rank is missing
+ * hang_report.c - which rank is missing
  *
  * A rank that is stopped, or whose host is gone, says nothing; one that hangs in its own work, such
  * as a disk that does not answer, waits for no other rank. The others wait because of it.
@@ -11,7 +11,7 @@
  * is named. Where that leaves several, as between two ranks alone, it is the one whose calls are
  * not those of the step before.
  */
-#include "train/watch/verdict.h"
+#include "train/watch/hang_report.h"
 
 #include <string.h>
 
@@ -122,7 +122,7 @@ compare(const struct seen *rank, int n, double limit, int a, int b)
 
 /* The one that is missing most, other than `except`, and how many more are. */
 static void
-find_missing(struct verdict *v, const struct seen *rank, int n, double limit, int except)
+find_missing(struct hang_report *v, const struct seen *rank, int n, double limit, int except)
 {
 	v->missing = -1;
 	for (int i = 0; i < n; i++) {
@@ -140,7 +140,7 @@ find_missing(struct verdict *v, const struct seen *rank, int n, double limit, in
 /* The one that has waited longest of those that miss it, else v->waits: they wait in a call of
  * which the missing rank, of their call group, has made one fewer. */
 static void
-find_waiting(struct verdict *v, const struct seen *rank, int n, double limit)
+find_waiting(struct hang_report *v, const struct seen *rank, int n, double limit)
 {
 	const struct comm_call_counts *made = &rank[v->missing].report.made;
 	int found = -1;
@@ -161,10 +161,10 @@ find_waiting(struct verdict *v, const struct seen *rank, int n, double limit)
 
 /* Where the one that is missing waits longest itself, another that has waited long is what it is
  * missed by: it may have begun to wait a moment later. */
-struct verdict
-verdict_of(const struct seen *rank, int n, double limit)
+struct hang_report
+hang_report_of(const struct seen *rank, int n, double limit)
 {
-	struct verdict v = { longest_wait(rank, n, limit, limit, -1), -1, 0, false };
+	struct hang_report v = { longest_wait(rank, n, limit, limit, -1), -1, 0, false };
 
 	if (v.waits < 0)
 		return v;
@@ -183,10 +183,10 @@ verdict_of(const struct seen *rank, int n, double limit)
 }
 
 /* Missing is the rank whose calls are out of order, if there is one, and one only. */
-struct verdict
-verdict_failed(const struct seen *rank, int n)
+struct hang_report
+hang_report_failed(const struct seen *rank, int n)
 {
-	struct verdict v = { -1, 0, 0, false };
+	struct hang_report v = { -1, 0, 0, false };
 	int equals = 0;
 
 	for (int i = 1; i < n; i++) {
@@ -240,7 +240,7 @@ rank_text(int number, const struct seen *s, struct str *out)
 /* The missing rank may have made calls of those that it is waited for in: their number is told
  * where it was last in others. */
 void
-verdict_text(const struct seen *rank, const struct verdict *v, struct str *out)
+hang_report_text(const struct seen *rank, const struct hang_report *v, struct str *out)
 {
 	const struct seen *waits = &rank[v->waits], *missing;
 	int role = waits->report.at.role;

@@ -1,10 +1,10 @@
 /*
- * verdict.h - deciding from the ranks' reports which rank waits too long, and for which other
+ * hang_report.h - deciding from the ranks' reports which rank waits too long, and for which other
  *
  * Pure: the watchdog has the reports and the clock.
  */
-#ifndef TRAIN_WATCH_VERDICT_H
-#define TRAIN_WATCH_VERDICT_H
+#ifndef TRAIN_WATCH_HANG_REPORT_H
+#define TRAIN_WATCH_HANG_REPORT_H
 
 #include "lib/base/str.h"
 #include "train/watch/comm_log.h"
@@ -36,7 +36,7 @@ struct seen {
 	double silence; /* seconds since then, or since the watch began */
 };
 
-struct verdict {
+struct hang_report {
 	int waits;   /* the rank that has waited longest; -1: none too long */
 	int missing; /* the rank that it waits for; -1: not known */
 	int others;  /* how many more ranks are missing for the same reason */
@@ -47,13 +47,13 @@ struct verdict {
  * missing rank is the one that is silent, else the one that waits for nobody, else the one whose
  * calls are not those of its call group, else the one whose calls are not those of the step before,
  * else the one in the call that the fewest wait in, else the last one to wait. */
-struct verdict verdict_of(const struct seen *rank, int num_ranks, double limit);
+struct hang_report hang_report_of(const struct seen *rank, int num_ranks, double limit);
 /* Where a rank has failed: `waits` is that rank if its calls are in order, or any whose are; and
  * none when no rank stands out whose calls are not. */
-struct verdict verdict_failed(const struct seen *rank, int num_ranks);
+struct hang_report hang_report_failed(const struct seen *rank, int num_ranks);
 /* Appends "rank 1 (node1) has waited 5.2 s in ...; rank 2 (node7) has not come: ...", or of a rank
  * that has failed "has lost a peer in ...". */
-void verdict_text(const struct seen *rank, const struct verdict *v, struct str *out);
+void hang_report_text(const struct seen *rank, const struct hang_report *v, struct str *out);
 /* Appends "all-reduce 117 of data ranks (65536 bytes, train/engine/grads.c:20)". */
 void place_text(const struct place *p, struct str *out);
 
