@@ -248,7 +248,7 @@ test-parity: tests
 parity-all: tests
 	@B=$(B) ALL=1 ONLY=layouts sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=offload sh tests/run.sh parity
-	@B=$(B) ALL=1 ONLY=stash sh tests/run.sh parity
+	@B=$(B) ALL=1 ONLY=saved sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=residual sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=fp8 sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=parity/oracle sh tests/run.sh parity

@@ -53,7 +53,7 @@ struct device_config {
 	int64_t float8_experts; /* of which grouped is called with 8-bit operands; 0: it is not */
 };
 
-/* Collectives of the replicas, those of tensor and of context ranks that are beside computation,
+/* Collectives of the data ranks, those of tensor and of context ranks that are beside computation,
  * each kind of messages of pipeline stages, copies of saves, those of what the host updates, and
  * those of saved activations to the host and back, have streams of their own. */
 enum {

@@ -96,7 +96,7 @@ expert_rows(const struct rows_exchange *x, int rank, int64_t expert)
 	return ((const int32_t *)x->counts.data)[rank * x->counts.stride[0] + expert];
 }
 
-/* Which of the rows of an expert from a rank lie in the window, and where in it: `at` of the order
+/* Which of the rows of an expert from a rank lie in the round, and where in it: `at` of the order
  * is the first of them. */
 struct range_rows {
 	int64_t skipped, place, count;

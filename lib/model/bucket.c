@@ -61,7 +61,7 @@ first_row(const struct shards_of *of, int64_t layer)
 }
 
 /* Adds the shards that the rank at coord has of rows [rows[0], rows[1]), in this chunk; with
- * data rank of the tied table among them alone. */
+ * a copy of the tied table among them alone. */
 static void
 add_shards(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT], int chunk,
     const int rows[2], bool tied_copy)

@@ -5,8 +5,8 @@
  * the stage first the vectors, those that every tensor rank holds whole before those that are cut
  * and the biases of experts between them, then the matrices by layer. A bucket is a stretch of it
  * that is reduced, updated and gathered at once: all vectors of a chunk; a vocabulary table; whole
- * layers until they reach bucket_size elements. Each data rank of a rank (ranks that differ only in
- * their data) owns a part of each bucket: an equal one, or whole matrices of layers where the
+ * layers until they reach bucket_size elements. Each of a rank's data ranks (those that differ only
+ * in their data) owns a part of each bucket: an equal one, or whole matrices of layers where the
  * update rule needs them (cut.h). Reduction, norm, update, save, load and reshard all walk the
  * buckets with bucket_part and part_cut.
  */
@@ -113,8 +113,8 @@ struct shards_of {
 void shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT]);
 void shards_release(struct shards *s);
 
-/* The part of bucket b that one of its data ranks owns; own and state are not set. Where data ranks
- * is 1, all of the bucket, with own equal to first. */
+/* The part of bucket b that one of its data ranks owns; in_shard and state are not set. Where data
+ * ranks is 1, all of the bucket, with in_shard equal to first. */
 struct part bucket_part(const struct bucket *b, int data_rank, int data_ranks);
 /* The same where data ranks share a bucket equally, as collectives do; own and state are not
  * set. */

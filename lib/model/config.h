@@ -38,7 +38,7 @@ enum rope_scaling {
  * sum. */
 enum router_score { ROUTER_SCORE_SOFTMAX, ROUTER_SCORE_SIGMOID };
 /* What a router sums besides the load of each expert: n[i] P[i], lse^2 and the entropy over rows;
- * windows of rows that arrived, and the most rows (struct route_grad of train/ops.h). The last
+ * rounds of rows that arrived, and the most rows (struct route_grad of train/ops.h). The last
  * column is the rows that experts with a capacity have kept. */
 enum {
 	ROUTER_BALANCE,

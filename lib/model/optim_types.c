@@ -35,7 +35,7 @@ chosen(const struct optim_type_options *o, int row)
 	return value;
 }
 
-/* Checks one option; *narrow is set if it chooses a type narrower than fp32. */
+/* Checks one option; *below_fp32 is set if it chooses a type narrower than fp32. */
 static int
 check(const struct optim_type_options *o, int row, bool *below_fp32, struct err *e)
 {

@@ -1,5 +1,5 @@
 /*
- * pass_items.c - the list of a pass's moves, and its segments
+ * pass_items.c - the list of a pass's items, and its segments
  */
 #include "lib/model/pass_items.h"
 
@@ -37,7 +37,7 @@ uses(const struct bucket *b, int layer)
 	return b->first_layer <= layer && layer <= b->last_layer;
 }
 
-/* Whether something may happen between two moves that follow each other: replicas communicate, or
+/* Whether something may happen between two items that follow each other: data ranks communicate, or
  * saved activations leave or come back. */
 static bool
 parted(const struct memory_plan *m, const struct pass_item *a, const struct pass_item *b)

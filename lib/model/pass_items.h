@@ -1,10 +1,11 @@
 /*
- * pass_items.h - what a pass through a chunk does, in order, and where its replicas may communicate
+ * pass_items.h - what a pass through a chunk does, in order, and where its data ranks may
+ * communicate
  *
  * A forward pass goes through the chunk's blocks. A backward pass goes through them in reverse; it
  * runs blocks that kept nothing forward again before the first of them that it goes back through.
- * Gradients are reduced and weights gathered by bucket, so only between moves that use other
- * buckets; saved activations leave and come back (activation_offload.h) between moves of other
+ * Gradients are reduced and weights gathered by bucket, so only between items that use other
+ * buckets; saved activations leave and come back (activation_offload.h) between items of other
  * layers. What lies between two such places can be recorded by a device and launched as a whole.
  */
 #ifndef MODEL_PASS_ITEMS_H
@@ -23,14 +24,15 @@ struct pass_item {
 	bool first, last;
 };
 
-/* Moves [first, end) of a pass. */
+/* Items [first, end) of a pass. */
 struct segment {
 	int number; /* its index in the list */
 	int first, end;
 };
 
 /* The first segment is the whole pass; the others follow each other through it. Within one of them
- * all moves use the same buckets, have the same stash and go in the same direction. */
+ * all items use the same buckets, belong to the same unit that leaves and go in the same
+ * direction. */
 struct pass_items {
 	bool backward;
 	struct pass_item *item;
@@ -39,7 +41,7 @@ struct pass_items {
 	int num_segments;
 };
 
-/* The moves of a pass through a chunk of the stage whose plan is m; released by
+/* The items of a pass through a chunk of the stage whose plan is m; released by
  * pass_items_release. */
 void pass_items_init(struct pass_items *out, const struct memory_plan *m, int chunk, bool backward);
 void pass_items_release(struct pass_items *m);

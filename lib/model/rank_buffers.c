@@ -49,7 +49,7 @@ state_weights(struct buffer_list *to, const struct sizes *z, const struct rank_s
 }
 
 /* What an update reads and writes besides weights and gradients, of the elements that the device
- * updates, and of those of the host. Masters are in real, or the remainders of weights. */
+ * updates, and of those of the host. Masters are in real, or weights in BF16 with low bits. */
 static void
 state_masters(struct buffer_list *to, const struct sizes *z, const struct rank_share *has)
 {

@@ -42,7 +42,7 @@ recompute_modules(const struct recompute *r)
 	    : (unsigned)RECOMPUTE_LAYERNORM | RECOMPUTE_ACTIVATION;
 }
 
-/* What is sharded over replicas: nothing, master weights and moments (ZeRO-1), main gradients too
+/* What is sharded over data ranks: nothing, master weights and moments (ZeRO-1), main gradients too
  * (ZeRO-2), weights too (ZeRO-3). Source: Rajbhandari 2020, arXiv:1910.02054. */
 enum sharding { SHARDING_NONE, SHARDING_OPTIM, SHARDING_GRADS, SHARDING_PARAMS };
 
@@ -90,7 +90,7 @@ struct train_shape {
 	bool deterministic;       /* bitwise repeatable even where that costs memory */
 	bool hashed;              /* gradients or weights are compared by their hashes */
 	int64_t bucket_size;      /* as in struct shards_of */
-	bool grad_reduce_in_bf16; /* replicas exchange gradients in BF16; sums stay real */
+	bool grad_reduce_in_bf16; /* data ranks exchange gradients in BF16; sums stay real */
 	enum context_form context_form;
 	bool fp32_residual_connection; /* the residual stream is real */
 	struct optim_types optim;

@@ -478,10 +478,10 @@ bench_router(struct bench *b, const struct bench_experts *m)
 		.y = take(b, DTYPE_BF16, m->rows * m->topk, m->h),
 		.x = take(b, DTYPE_BF16, m->rows, m->h),
 		.permutation = w.route.permutation };
-	report(b, "permute(spread)", op_rows, &w,
+	report(b, "permute", op_rows, &w,
 	    (double)(tensor_bytes(&w.rows.x) + tensor_bytes(&w.rows.y)) + chosen);
 	w.rows = (struct permute){ ROWS_GATHER, w.rows.x, w.rows.y, w.rows.permutation, false };
-	report(b, "permute(sum)", op_rows, &w,
+	report(b, "gather_rows", op_rows, &w,
 	    (double)(tensor_bytes(&w.rows.x) + tensor_bytes(&w.rows.y)) + chosen);
 	w.expert_act = (struct expert_act){ .kind = ACT_SWIGLU,
 		.y = take(b, DTYPE_BF16, m->rows * m->topk, m->f),

@@ -1,5 +1,5 @@
 #!/bin/sh
-# circles.sh - no two units include each other, directly or by way of others
+# cycles.sh - no two units include each other, directly or by way of others
 #
 # X.c, X.h and X_impl.h, whatever their suffixes, are one unit. Each include from which a chain of
 # others leads back to its own unit is printed.

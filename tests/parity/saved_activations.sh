@@ -1,6 +1,6 @@
 #!/bin/sh
-# stash.sh - runs that keep saved activations of layers in host memory between the passes have the
-# bits of runs that do not, under every kind of layout and recomputation. ALL=1 tries every case.
+# saved_activations.sh - saved activations in host memory between passes: runs that keep them there
+# have the bits of those that do not, under every layout and recomputation. ALL=1 tries every case.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 larger="--num-layers 8 --global-batch-size 16"

@@ -14,7 +14,7 @@ all_wait(struct seen rank[RANKS], double waited)
 		rank[i] = (struct seen){ "node", { waited, false, false, at, { 0 } }, true, 1 };
 }
 
-/* The line of the verdict; empty: none. */
+/* The line of the report; empty: none. */
 static void
 check_line(const struct seen rank[RANKS], const char *line)
 {

@@ -1,5 +1,5 @@
-/* pass_items.c - tests of the moves of a pass: each block once in its direction, what was not kept
- * made again before it is needed, and segments that part exactly where the buckets in use change,
+/* pass_items.c - tests of the items of a pass: each block once in its direction, what was not kept
+ * rerun before it is needed, and segments that part exactly where the buckets in use change,
  * or layers whose saved activations leave begin and end */
 #include "lib/model/pass_items.h"
 
@@ -42,7 +42,7 @@ bucket_of(const struct memory_plan *m, int layer)
 	return -1;
 }
 
-/* Legs follow each other through the pass, and part where the bucket, the stash or the direction
+/* Segments follow each other through the pass, and part where the bucket, the unit or the direction
  * changes. */
 static void
 check_segments(const struct memory_plan *m, const struct pass_items *p)

@@ -42,7 +42,7 @@ store_moment(
 		out[i] = dtype_bf16_stochastic((float)x[i], (uint16_t)(word[i] >> shift));
 }
 
-/* A master: in place, or joined into buf from a BF16 weight and its remainder. */
+/* A master: in place, or joined into buf from a BF16 weight and its low bits. */
 static real *
 load_master(
     const struct tensor *master, const struct tensor *low_bits, const struct span *s, real *buf)

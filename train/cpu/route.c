@@ -1,5 +1,5 @@
 /*
- * route.c - the router of experts: choice, weights, order of rows, and their gradients. Source:
+ * route.c - the router of experts: top-k, weights, order of rows, and their gradients. Source:
  * docs/math.md 5
  *
  * Rows are computed in parallel; the order of rows and the sums over rows come after, by one thread
@@ -128,7 +128,8 @@ weigh(const struct route *r, const real *z, const int32_t *topk, real *w)
 
 /* --- the forward pass ------------------------------------------------------------------------- */
 
-/* With a bias the choice without it is left in the row's places, until these are made. */
+/* With a bias the top-k indices without it are left in the row's permutation, until these are
+ * made. */
 static void
 route_rows(const void *ctx, int64_t item, void *scratch)
 {
@@ -169,7 +170,7 @@ count_of(const struct route *r, const struct tensor *counts, int64_t expert, int
 	return (int32_t *)counts->data + rank * local + expert % local;
 }
 
-/* Rows of each expert by scope, of the choice without the bias. */
+/* Rows of each expert by group, of the top-k indices without the bias. */
 static void
 count_load(const struct route *r)
 {
@@ -184,7 +185,7 @@ count_load(const struct route *r)
 }
 
 /* Counts, and the place of every row whose place is not below 0: a sort by counting. Item i is
- * number i % slices of choice i / slices. */
+ * number i % slices of top-k index i / slices. */
 static void
 sort_rows(const struct route *r, const struct tensor *counts)
 {

@@ -133,7 +133,7 @@ bool cu_has_float8(struct stream *st, const char *what);
  * the amax of q if it has one. quantise.cu */
 void cu_current_begin(struct stream *st, const struct quantise *q);
 void cu_current_end(struct stream *st, const struct quantise *q);
-/* The copies of a window of rows of experts. quantise_rows.cu */
+/* The copies of a round of rows of experts. quantise_rows.cu */
 void cu_quantise_rows(struct stream *st, const struct quantise *q);
 /* The sums of q, if wanted, from x. quantise.cu */
 void cu_quantise_sums(struct stream *st, const struct tensor *x, const struct quantise *q);

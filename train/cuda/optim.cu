@@ -11,7 +11,7 @@ enum { WIDTH = 4 }; /* elements of a thread */
 /* What a rule updates: the moments, v only where the rule has two, and the weight's rounded copy,
  * which may be missing. draws: for moments in BF16. */
 struct flat {
-	void *master;       /* F32; BF16 with a remainder */
+	void *master;       /* F32; BF16 with low bits */
 	uint16_t *low_bits; /* may be NULL */
 	void *m, *v;
 	const void *grad;
@@ -97,7 +97,7 @@ store_moment(bf16 *p, const float (&x)[N], const uint32_t (&word)[N], int shift)
 	store(p, y);
 }
 
-/* The float of a BF16 weight and its remainder, and the remainder of a float, as lib/base/dtype. */
+/* The float of a BF16 weight and its low bits, and the low bits of a float, as lib/base/dtype. */
 static __device__ inline float
 join(float weight, uint16_t low_bits)
 {

@@ -1,5 +1,5 @@
 /*
- * route.cu - the router of experts: choice, weights, order of rows, and their gradients. Source:
+ * route.cu - the router of experts: top-k, weights, order of rows, and their gradients. Source:
  * docs/math.md 5
  *
  * A warp has a row: lane l holds experts l, l + 32, l + 64 and so on. The order of rows is a sort
@@ -88,7 +88,7 @@ choose(const struct route &r, const float (&z)[PER], bool biased)
 	return chosen;
 }
 
-/* The same of a choice that is made. */
+/* Of top-k indices that are there. */
 template <int PER>
 static __device__ inline uint32_t
 chosen_before(const struct route &r, int64_t row)
@@ -191,7 +191,8 @@ store_chosen(int32_t *topk, float *weight, uint32_t chosen, const float (&w)[PER
 	}
 }
 
-/* With a bias the choice without it is left in the row's places, until these are made. */
+/* With a bias the top-k indices without it are left in the row's permutation, until these are
+ * made. */
 template <int PER>
 static __global__ void
 __launch_bounds__(CU_THREADS) route_rows_kernel(struct route r)
@@ -213,7 +214,7 @@ __launch_bounds__(CU_THREADS) route_rows_kernel(struct route r)
 }
 
 /* Of each expert a line of WORDS words, with a bit for each row of the block that chose it; the
- * choice is the first k columns of `choice`. */
+ * top-k indices are the first k columns of `topk`. */
 static __device__ inline void
 mark(const struct route &r, const struct tensor &topk, uint32_t *map)
 {
@@ -243,7 +244,7 @@ bits_below(const uint32_t *line, int end)
 	return n;
 }
 
-/* Of a line the rows of a scope. */
+/* Of a line the rows of a group. */
 static __device__ inline int
 bits_of_group(const uint32_t *line, int64_t group, int64_t groups)
 {
@@ -256,7 +257,7 @@ bits_of_group(const uint32_t *line, int64_t group, int64_t groups)
 }
 
 /* part [E, blocks]: the rows of each expert in each block; load, of zeros, gets those of all, by
- * the choice without the bias. */
+ * the top-k indices without the bias. */
 static __global__ void
 __launch_bounds__(CU_THREADS) route_count_kernel(struct route r, int32_t *part)
 {

@@ -143,7 +143,7 @@ end_unit(struct step *s, int number)
 		copy_in(e, s->slot, next);
 }
 
-/* The stash of a block of the chunk; NOTHING beyond its ends. */
+/* The unit of a block of the chunk; NOTHING beyond its ends. */
 static int
 number_at(const struct step *s, int block)
 {
@@ -179,8 +179,8 @@ activation_offload_begin(struct step *s, bool backward)
 	return last != NOTHING;
 }
 
-/* The last block of a forward segment writes the input of the next one. All moves of a segment have
- * one stash. */
+/* The last block of a forward segment writes the input of the next one. All items of a segment are
+ * of one unit. */
 void
 activation_offload_enter(struct step *s, const struct pass_items *of, const struct segment *segment)
 {

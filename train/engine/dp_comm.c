@@ -3,7 +3,7 @@
  *
  * Each bucket has an event for its reduction and one for its gather. The host knows which
  * operations are pending, so each wait is queued once, on the first use of the bucket, and a step
- * with one replica queues none.
+ * with one data rank queues none.
  */
 #include "lib/base/mem.h"
 #include "train/engine/streams.h"
@@ -23,9 +23,9 @@ struct lane {
 struct dp_comm {
 	struct stream *grads, *weights; /* for reductions and gathers */
 	struct lane *lane;
-	bool alone;              /* the rank is the only replica of all its buckets */
+	bool alone;              /* the rank is the only data rank of all its buckets */
 	int next;                /* the bucket that this pass reduces next */
-	struct p2p *message;     /* for exchanges: two with each replica */
+	struct p2p *message;     /* for exchanges: two with each data rank */
 	bool fresh;              /* the own gradients contain no reduction of this step yet */
 	int holds[BUCKET_TURNS]; /* the bucket in each slot of gathered weights; -1: none */
 };
@@ -37,7 +37,7 @@ data_ranks_of(const struct engine *e, int k)
 	return e->mem.shards.bucket[k].experts ? e->groups.edp : e->groups.dp;
 }
 
-/* The most replicas of any bucket. */
+/* The most data ranks of any bucket. */
 static int
 most_data_ranks(const struct engine *e)
 {
@@ -143,7 +143,8 @@ keep_sum(struct engine *e, int k, const struct tensor *all)
 		st->ops->add(st, &(struct pair){ to, sum });
 }
 
-/* A sum over the replicas of a bucket: all of it is added up, and the own part becomes the sum. */
+/* A sum over the data ranks of a bucket: all of it is added up, and the own part becomes the
+ * sum. */
 struct summing {
 	struct comm *dp;
 	struct tensor own, all;
@@ -190,7 +191,7 @@ sum_in_full(struct engine *e, const struct summing *x)
 	x->dp->ops->reduce_scatter_parts(COMM_HERE(x->dp), e->dp_comm->grads, &p);
 }
 
-/* A bucket that passes from one division among the replicas to another. */
+/* A bucket that passes from one division among the data ranks to another. */
 struct redivision {
 	const struct bucket *bucket;
 	struct part (*before)(const struct bucket *, int, int),
@@ -240,7 +241,7 @@ redivide(struct engine *e, struct stream *st, const struct redivision *d)
 	dp->ops->exchange(COMM_HERE(dp), st, &(struct comm_messages){ message, count });
 }
 
-/* Sums over the replicas in place: each its own part, and all of them all parts where nothing is
+/* Sums over the data ranks in place: each its own part, and all of them all parts where nothing is
  * sharded. */
 static void
 reduce(struct engine *e, int k)

@@ -1,5 +1,5 @@
 /*
- * dp_comm.h - communication of the replicas: gradients reduced and weights gathered by bucket
+ * dp_comm.h - communication of the data ranks: gradients reduced and weights gathered by bucket
  *
  * Reductions begin when the backward pass has left the layers of a bucket, from the last bucket to
  * the first; gathers begin when buckets are updated, from the first to the last, and a forward pass
@@ -21,12 +21,12 @@ void dp_comm_close(struct dp_comm *t);
 /* Call before a pass is queued. True when it waits, gathers or reduces: then it must be queued by
  * segments, with the next two calls around each of them. */
 bool dp_comm_begin(struct step *s, bool backward);
-/* Before the work of a segment is queued: its first move. */
+/* Before the work of a segment is queued: its first item. */
 void dp_comm_enter(struct step *s, const struct pass_item *m);
-/* All work of a segment, up to this move, and so of the layers that use its buckets, is queued. */
+/* All work of a segment, up to this item, and so of the layers that use its buckets, is queued. */
 void dp_comm_leave(struct step *s, const struct pass_item *m);
 /* The compute stream waits for all reductions of the step; then the own parts hold sums over the
- * replicas. */
+ * data ranks. */
 void dp_comm_reduced(struct engine *e);
 /* Call before an update: then only the compute stream uses weights. */
 void dp_comm_settle(struct engine *e);

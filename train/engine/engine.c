@@ -254,7 +254,7 @@ engine_experts(const struct engine *e, bool grad, int layer, int first, int last
 	return joined(e, grad, &(struct run){ layer, first, last, n });
 }
 
-/* Masters that are kept as weights and remainders. */
+/* Masters that are kept as weights and low bits. */
 static void
 init_split(struct engine *e, const struct normal *n, const struct part *p)
 {

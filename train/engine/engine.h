@@ -70,7 +70,7 @@ struct engine {
 	/* a save that still reads weights, masters or moments and must end before they change; or
 	 * NULL */
 	struct event *held;
-	struct dp_comm *dp_comm;     /* of the replicas */
+	struct dp_comm *dp_comm;     /* of the data ranks */
 	struct stage_p2p *stage_p2p; /* of the pipeline stages */
 	struct overlap overlap, context;
 	struct comm_block *blocks; /* room for an exchange of the context ranks */
@@ -109,7 +109,7 @@ struct tensor engine_experts(const struct engine *e, bool grad, int layer, int f
 struct part engine_optim_part(const struct engine *e, int bucket);
 struct part engine_optim_part_of(const struct engine *e, const struct shard *s);
 /* An own part of the flat order, in a buffer that holds all elements or only the own ones; without
- * data where the rank has no such buffer. Masters, remainders and states of a part that the host
+ * data where the rank has no such buffer. Masters, low bits and states of a part that the host
  * updates lie there. */
 struct tensor engine_part(const struct engine *e, int b, const struct part *p);
 /* The same in the updated buffer: master weights, or the weights without masters. */

@@ -1,8 +1,8 @@
 /*
  * grads.c - main gradients over the groups that share them
  *
- * Main gradients are F32 (F64 when the run is) in the flat order of the shards. traffic.c sums them
- * over the replicas; partial sums inside a data rank (param_sum) are summed here, only on the own
+ * Main gradients are F32 (F64 when the run is) in the flat order of the shards. dp_comm.c sums them
+ * over the data ranks; partial sums in a model replica (param_sum) are summed here, only on the own
  * part.
  */
 #include "train/engine/grads.h"

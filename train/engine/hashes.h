@@ -3,7 +3,7 @@
  *
  * For the gradients of a micro batch that runs twice: a watched backward pass stores the hash of
  * the loss, and those of the gradients bucket by bucket, when each is complete and before it is
- * reduced or accumulated. For the weights, which all replicas share. Hashes are computed on the
+ * reduced or accumulated. For the weights, which all data ranks share. Hashes are computed on the
  * device, without copies.
  */
 #ifndef TRAIN_ENGINE_HASHES_H

@@ -40,7 +40,7 @@ dispatch_rows(const struct step *s, int b, const struct tensor *taken)
 	return rows.ndim == 1 ? tensor_column(&rows) : rows;
 }
 
-/* A row goes to all of its places, a number of the choice to those of its expert. */
+/* A row goes to all of its places, a number of a top-k index to those of its expert. */
 static void
 reorder(const struct layer *l, struct step *s, struct permute r)
 {

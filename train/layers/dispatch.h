@@ -3,7 +3,7 @@
  *
  * Of a rank's R rows each goes to its k experts, of each to the n ranks that share it: R k n rows
  * in the order of experts. The rank's own experts take rows in the order of experts, then of ranks,
- * then of rows, in rounds of P (train/ops.h). The choice must have been made (MOE_PERMUTATION,
+ * then of rows, in rounds of P (train/ops.h). The experts must have been chosen (MOE_PERMUTATION,
  * MOE_EXPERT_ROWS). Collective over the ranks that hold the experts once together.
  */
 #ifndef TRAIN_LAYERS_DISPATCH_H
@@ -20,10 +20,10 @@ struct tensor dispatch_received(const struct layer *l, const struct step *s);
  * has all experts and they are the same. */
 struct tensor dispatch_rows(const struct step *s, int b, const struct tensor *taken);
 /* rows [R k,h] = those of x [R,h] for each of their experts; or [R k,1] of x real [R,k], numbers of
- * the choice. */
+ * the top-k indices. */
 void dispatch_permute(
     const struct layer *l, struct step *s, const struct tensor *rows, const struct tensor *x);
-/* y = the sums over the experts of each row, or y += them; or numbers of the choice. */
+/* y = the sums over the experts of each row, or y += them; or numbers of the top-k indices. */
 struct dispatch_sum {
 	struct tensor y, rows;
 	bool accumulate;

@@ -175,8 +175,8 @@ grouped(const struct layer *l, struct step *s, const struct round *w, enum fp8_l
 		s->e->ops->grouped(s->e->stream, &g);
 }
 
-/* The rows of x [R,h] and the weights of their choice, on their way to the experts; returns the
- * rows, in b where ranks share the experts. */
+/* The rows of x [R,h] and the weights of their top-k indices, on their way to the experts; returns
+ * the rows, in b where ranks share the experts. */
 static struct tensor
 experts_permute(const struct layer *l, struct step *s, int b, const struct tensor *x)
 {
@@ -288,7 +288,7 @@ round_backward(
 }
 
 /* f->dx [R,h], which shared_backward has written where there is such an expert, from f->dy; and the
- * gradients of the weights of the choice. */
+ * gradients of the weights of the top-k indices. */
 static void
 experts_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {

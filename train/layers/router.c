@@ -2,7 +2,7 @@
  * router.c - which experts a row goes to, and the losses that balance them
  *
  * Logits, weights and their gradients are real whatever the run's type. The losses are sums over
- * tokens, as the loss is: a mean over the tokens of a scope times these. What they and the loads
+ * tokens, as the loss is: a mean over the tokens of a group times these. What they and the loads
  * add up to is taken in the backward pass, which runs once for each micro batch that trains.
  * Source: docs/math.md 5.
  */
@@ -126,7 +126,7 @@ router_forward(const struct layer *l, struct step *s, const struct tensor *x)
 	drop_rows(l, s, &r);
 }
 
-/* A scope is the micro batch, or one of its sequences: all positions, which context ranks and,
+/* A group is the micro batch, or one of its sequences: all positions, which context ranks and,
  * with sequence parallelism, tensor ranks share. */
 static void
 sum_load(struct step *s, const struct tensor *load)
@@ -154,7 +154,7 @@ sums_of(const struct engine *e, int layer)
 	return tensor_flat(&all);
 }
 
-/* What multiplies the sums over rows of struct route_grad. With T tokens in a scope the loss is
+/* What multiplies the sums over rows of struct route_grad. With T tokens in a group the loss is
  * coefficient E / (k T^2) times the first of them, and it counts T times. */
 static void
 set_factors(const struct step *s, struct route_grad *g)

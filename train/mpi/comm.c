@@ -3,7 +3,7 @@
  *
  * MPI's own reductions may add in any order, so sums are made here: every rank receives one piece
  * of each rank's array into a staging buffer, adds them (reduce.c), and the sums are gathered.
- * Arrays of any length pass through the buffer window by window, and no single message is longer
+ * Arrays of any length pass through the buffer part by part, and no single message is longer
  * than MESSAGE bytes, far below what MPI's int counts hold. Everything is blocking; only the thread
  * that started MPI may call. An error from MPI means a lost peer or link: it ends the world with
  * one line.
@@ -175,8 +175,8 @@ window(const struct comm *c, enum dtype dtype)
 	return STAGING / dtype_size(dtype) / (size_t)c->size;
 }
 
-/* One window: each rank reduces a piece of it, then the pieces are gathered in place. The last
- * pieces may be shorter or empty; all ranks compute the same cuts from the window's length. */
+/* One part: each rank reduces a piece of it, then the pieces are gathered in place. The last
+ * pieces may be shorter or empty; all ranks compute the same cuts from the part's length. */
 static void
 all_reduce_part(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum reduce op)
 {
@@ -227,7 +227,7 @@ mpi_all_reduce(struct comm *c, struct stream *st, const struct comm_reduce *a)
 }
 
 /* Not built on all_reduce, which would move size times as much. The part may lie in its place
- * inside whole: a window of it is written after it was sent. */
+ * inside whole: a part of it is written after it was sent. */
 void
 mpi_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {

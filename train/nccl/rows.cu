@@ -10,7 +10,7 @@
  *
  * Ranks tell each other that memory is open and that rows have come by the flags of peers.c. Blocks
  * that wait for them take half of the multiprocessors at most, so that the kernels of other
- * streams, for which another rank may wait, run beside them. A window in which no rank has rows,
+ * streams, for which another rank may wait, run beside them. A round in which no rank has rows,
  * which all know from the counts, is passed over.
  */
 #include "train/nccl/impl.h"
@@ -106,7 +106,7 @@ find_taken(const struct rows_copy &c, int taker, int32_t *taken)
 	return before;
 }
 
-/* Cuts a stretch, which has the places in both orders, to the window; returns its rows. */
+/* Cuts a stretch, which has the places in both orders, to the round; returns its rows. */
 static __device__ inline int32_t
 cut(const struct rows_copy &c, int64_t i, struct position_ranges s)
 {
@@ -137,7 +137,7 @@ add_ends(int32_t *end, int count)
 	}
 }
 
-/* By all threads. False where the window has no row on any rank. */
+/* By all threads. False where the round has no row on any rank. */
 static __device__ bool
 find_ranges(const struct rows_copy &c, struct position_ranges s)
 {

@@ -46,7 +46,7 @@ struct sgd {
 	double lr, momentum_factor, weight_decay, grad_scale;
 };
 
-/* master BF16 [n] = x real [n] rounded, remainder U16 [n] = what x has beyond that, as in struct
+/* master BF16 [n] = x real [n] rounded, low bits U16 [n] = what x has beyond that, as in struct
  * adamw; all dense. */
 struct halves {
 	struct tensor master, low_bits, x;
@@ -62,13 +62,13 @@ struct average {
 /* Biases of experts move towards equal loads: master[i] += rate * sign(mean - load[i]). Source:
  * Wang 2024 arXiv:2408.15664, algorithm 1. */
 struct balance {
-	struct tensor master, load; /* real [n]; load may be BF16, and master with a remainder */
+	struct tensor master, load; /* real [n]; load may be BF16, and master with low bits */
 	struct tensor low_bits;     /* U16 [n], or none, and weight act [n], as in struct adamw */
 	struct tensor weight;
 	double mean, rate;
 };
 
-/* Remainders are read and written, but hold no numbers that an observer could check. */
+/* Low bits are read and written, but hold no numbers that an observer could check. */
 static inline void
 describe_adamw(struct op_call *c, const struct adamw *a)
 {
@@ -100,7 +100,7 @@ describe_split(struct op_call *c, const struct halves *s)
 {
 	op_reads(c, &s->x);
 	op_writes(c, "master", &s->master);
-	op_writes(c, "remainder", &s->low_bits);
+	op_writes(c, "low bits", &s->low_bits);
 }
 
 static inline void

@@ -1,4 +1,4 @@
-/* route.h - the choice of experts, and the order of their rows */
+/* route.h - the top-k experts, and the order of their rows */
 #ifndef TRAIN_OP_ROUTE_H
 #define TRAIN_OP_ROUTE_H
 
@@ -9,7 +9,7 @@
  * number. A score is a logit, or with ROUTE_SIGMOID its sigmoid plus the bias of the expert. The
  * weights of the chosen: ROUTE_SOFTMAX, the softmax of their logits; ROUTE_PRE_SOFTMAX, their part
  * of the softmax of all E; ROUTE_SIGMOID, their sigmoids divided by the sum of these, or as they
- * are where k is 1. Row r belongs to scope r % S.
+ * are where k is 1. Row r belongs to balancing group r % S.
  * Source: Shazeer 2017 arXiv:1701.06538; Wang 2024 arXiv:2408.15664; docs/math.md 5.1.
  */
 enum route_score { ROUTE_SOFTMAX, ROUTE_PRE_SOFTMAX, ROUTE_SIGMOID };
@@ -24,16 +24,17 @@ struct route {
 	/* I32 [p,E n / p]: rows for each of p ranks, for the experts of each. Rank i has its slice
 	 * i % n of those of number i / n of p / n equal ranges. */
 	struct tensor counts;
-	/* I32 [S,E]: by scope the rows that choose each expert by their scores without the bias */
+	/* I32 [S,E]: by balancing group the rows that choose each expert by their scores without
+	 * the bias */
 	struct tensor load;
 	enum route_score score;
-	/* choice is read; all else follows from it and, with a bias, load from the logits */
+	/* topk is read; all else follows from it and, with a bias, load from the logits */
 	bool chosen;
 };
 
 /*
  * dlogits = the gradient through the weights, plus balance times that of the sum over rows of
- * n[i] P[i] with n = load[scope of the row], a constant, plus z times that of the sum of lse^2. P
+ * n[i] P[i] with n = load[group of the row], a constant, plus z times that of the sum of lse^2. P
  * is the softmax of a row, or its sigmoids divided by their sum; lse = log sum exp of its logits.
  * n is without the bias, as P is: compute_routing_scores_for_aux_loss in Megatron-LM's
  * core/transformer/moe/moe_utils.py.
@@ -101,7 +102,7 @@ describe_drop_rows(struct op_call *c, const struct drop_rows *d)
 {
 	op_reads(c, &d->route.topk);
 	op_reads(c, &d->route.weight);
-	op_writes(c, "place", &d->route.permutation);
+	op_writes(c, "permutation", &d->route.permutation);
 }
 
 static inline void

@@ -2,7 +2,7 @@
  * ema.c - the average of the master weights
  *
  * A piece of the masters that lies on the device passes to the host as it is: real, or in the
- * ring's slot a BF16 weight and then its remainder, which are as large together.
+ * ring's slot a BF16 weight and then its low bits, which are as large together.
  */
 #include "train/optim/ema.h"
 #include "lib/base/mem.h"
@@ -34,7 +34,7 @@ ema_free(struct ema *m)
 	free(m);
 }
 
-/* Master and remainder, or the master alone, in a slot. */
+/* Master and low bits, or the master alone, in a slot. */
 static struct average
 in_slot(const struct engine *e, const struct tensor *slot)
 {

@@ -4,8 +4,8 @@
  *   m = beta m + (1 - beta) g        x = m, or beta m + (1 - beta) g with Nesterov
  *   w -= lr (scale O(x) + decay w)   O: newton_schulz.h, of the whole matrix
  *
- * Replicas own whole matrices (lib/model/cut.h), of which each tensor rank has a shard, or each of
- * the ranks that share an expert. These ranks take a matrix each at a time: a rank gathers its
+ * Data ranks own whole matrices (lib/model/cut.h), of which each tensor rank has a shard, or each
+ * of the ranks that share an expert. These ranks take a matrix each at a time: a rank gathers its
  * matrix, makes the update, and sends the others their parts of it. Sources: Jordan 2024,
  * kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv:2502.16982; Megatron-LM
  * core/optimizer/emerging_optimizers.py.

@@ -64,7 +64,8 @@ optim_from_weights(struct engine *e)
 		convert(e, k, false);
 }
 
-/* Rounds this rank's parts, then gathers the parts of all replicas. Collective over the data group.
+/* Rounds this rank's parts, then gathers the parts of all data ranks. Collective over the data
+ * group.
  */
 void
 optim_to_weights(struct engine *e)

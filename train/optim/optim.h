@@ -16,7 +16,7 @@
 struct optim_chunk {
 	struct stream *stream; /* of that device, and its operations */
 	const struct ops *ops;
-	/* without weight.data, master is the weight; remainder as in struct adamw */
+	/* without weight.data, master is the weight; low bits as in struct adamw */
 	struct tensor master, low_bits, grad, weight;
 	struct tensor
 	    state[OPTIM_STATES_MAX]; /* those kept of it, in the order of the rule's row */

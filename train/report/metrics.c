@@ -144,7 +144,7 @@ metrics_tflops(const struct metrics *m, double seconds, int64_t samples)
 	return seconds > 0 ? m->flops * (double)samples / seconds / 1e12 / (double)m->world : 0;
 }
 
-/* The model's FLOP/s as a share of the measured ceiling; NAN where they are not known. */
+/* The model's FLOP/s as a share of the measured attainable rate; NAN where they are not known. */
 static double
 attainable_share(
     const struct metrics *m, const struct step_metrics *s, double seconds, int64_t samples)

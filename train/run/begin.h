@@ -8,9 +8,9 @@
  * ranks, also when any was asked to stop meanwhile, with the reason on rank 0 and the status in
  * r->failure. */
 int begin_run(struct run *r, struct err *err);
-/* Collective, after ITERATION_SPIKE: loads the newest checkpoint from before the window of r->spike
- * and marks the window's steps to be passed over. Without such a checkpoint the step is repeated
- * and its update taken. Returns the exit status. */
+/* Collective, after ITERATION_SPIKE: loads the newest checkpoint from before the history of
+ * r->spike and marks the history's steps to be passed over. Without such a checkpoint the step is
+ * repeated and its update taken. Returns the exit status. */
 int rewind_run(struct run *r);
 
 #endif

@@ -93,7 +93,7 @@ describe(struct check *c, const char *op, const char *output, double bad, double
 	    (long long)c->base.microbatch, pass, layer, output, op, bad, of);
 }
 
-/* The rows of an output that the operation has written: of a window those that are there. */
+/* The rows of an output that the operation has written: of a round those that are there. */
 static struct tensor
 written(struct check *c, struct stream *st, const struct op_call *call, const struct tensor *out)
 {

@@ -1,8 +1,8 @@
 /*
- * data_ranks.c - replicas compare the hashes of their weights
+ * data_ranks.c - data ranks compare the hashes of their weights
  *
- * Tensors of experts that ranks share have replicas of their own. A number for each kind of tensor
- * tells whether all is well; only if it is not do the ranks gather those of every tensor.
+ * Tensors of experts that ranks share have data ranks of their own. A number for each kind of
+ * tensor tells whether all is well; only if it is not do the ranks gather those of every tensor.
  */
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -21,7 +21,7 @@ kind_of(const struct shards *s, int tensor)
 	return s->bucket[s->item[tensor].bucket].experts ? SHARED_BY_EXPERTS : SHARED_BY_DATA;
 }
 
-/* The number of a rank's replicas, from 0 to the number of ranks. */
+/* The number of a rank's data ranks, from 0 to the number of ranks. */
 static int64_t
 group(const struct engine *e, enum kind kind, int rank)
 {
@@ -81,8 +81,9 @@ data_ranks_odd(const int64_t *value, int n, int self)
 	return 2 * most <= n || same < most;
 }
 
-/* Finds the first of this rank's tensors of a kind that differ among its replicas, if it is odd in
- * that; hashes: a row of this length for each rank. Replicas have their tensors in the same places.
+/* Finds the first of this rank's tensors of a kind that differ among its data ranks, if it is odd
+ * in that; hashes: a row of this length for each rank. Data ranks have their tensors in the same
+ * places.
  */
 static void
 find_odd(const struct engine *e, enum kind kind, const struct tensor *hashes, char odd[128])

@@ -10,7 +10,7 @@
 #include "train/engine/engine.h"
 
 /* Collective over the world, with the same result on all ranks. When not all agree, `odd` names the
- * first tensor in which this rank is the odd one among its replicas, or is empty. Waits for the
+ * first tensor in which this rank is the odd one among its data ranks, or is empty. Waits for the
  * device. */
 bool data_ranks_agree(struct engine *e, char odd[128]);
 /* True when value `self` of n differs from the one that more than half of them have. */

@@ -337,7 +337,7 @@ read_prompt(const struct train_config *c, struct token_ids *ids, struct err *err
 	return rc;
 }
 
-/* The next token after ids, on every rank. A sequence longer than the window is cut at its
+/* The next token after ids, on every rank. A sequence longer than those of the run is cut at its
  * beginning; positions then count from the cut. Ranks before the last stage offer -1 to the
  * maximum, so that the chosen id wins; the result is -1 when no token can be chosen, since the
  * logits are not finite. */

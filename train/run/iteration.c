@@ -587,7 +587,7 @@ not_finite(struct run *r)
 }
 
 /* Results that ought to be equal differ: a fault in a device. It is that of a rank that is named,
- * or of one whose sums it receives; of replicas the faulty one is known where most of them are
+ * or of one whose sums it receives; of data ranks the faulty one is known where most of them are
  * equal, else all are named. */
 static int
 different(struct run *r, int64_t iteration, const char *what, const char *then)

@@ -135,7 +135,7 @@ profile_step_begin(struct profile *p, int64_t iteration)
 	p->e->ops = observe_begin(p->e->stream, &p->base);
 }
 
-/* --- ceilings: the largest rates of this device, by the same operations ----------------------- */
+/* --- attainable rates: the largest of this device, by the same operations --------------------- */
 
 /* Seconds per call over several calls, after one for warm-up. */
 static double
@@ -225,7 +225,8 @@ write_text(const struct profile *p, const char *ending, const struct str *text, 
 }
 
 /* Both files. The table has one row per kind, the longest first: its time per step, its rate, and
- * its share of the roofline, which is the larger of arithmetic and bytes over the ceilings. */
+ * its share of the roofline, which is the larger of arithmetic and bytes over the attainable
+ * ones. */
 static int
 write_files(struct profile *p, struct err *err)
 {

@@ -3,8 +3,8 @@
  *
  * Steps [first, last) of the run are observed on one rank. An operation's time runs from the end of
  * the one before to its own end on the compute stream, so the times of a step add up to the step,
- * waiting included. The ceilings are measured by the same operations on the same device, after the
- * last observed step.
+ * waiting included. The attainable rates are measured by the same operations on the same device,
+ * after the last observed step.
  */
 #ifndef TRAIN_RUN_PROFILE_H
 #define TRAIN_RUN_PROFILE_H

@@ -90,7 +90,7 @@ sum_rounds(const struct routers *r, const struct engine *e, struct metrics_route
 
 /* The most rows that a rank got, of all ranks, before the sums are added up; then means over layers
  * and tokens, of which each has topk rows. A loss of balance is E / (k T) times the sum of n P over
- * the T tokens of a scope, divided by T again. */
+ * the T tokens of a group, divided by T again. */
 struct metrics_routers
 routers_sum(struct routers *r, const struct engine *e)
 {

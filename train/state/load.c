@@ -84,7 +84,7 @@ put(struct load *l, bool on_host, const struct tensor *dst, const void *slab)
 	l->e->backend->record(l->e->stream, l->copied[(l->turn - 1) % SLABS]);
 }
 
-/* Replaces floats by their remainders, in place. */
+/* Replaces floats by their low bits, in place. */
 static void
 keep_low_bits(void *host, int64_t count)
 {
@@ -107,7 +107,7 @@ read_slice(const struct reading *r, const struct shard *s, const struct part *p,
 	struct tensor dst = engine_part(e, r->to, p);
 	bool weights = r->to == BUF_WEIGHTS,
 	     on_host = r->to == BUF_AVERAGE || (!weights && engine_updated_on_host(e, p));
-	/* remainders are made from the whole F32 */
+	/* low bits are made from the whole F32 */
 	enum dtype type = r->to == BUF_LOW_BITS ? DTYPE_F32 : dst.dtype;
 	char *slab = next_slab(r->l);
 
@@ -122,7 +122,7 @@ read_slice(const struct reading *r, const struct shard *s, const struct part *p,
 	return 0;
 }
 
-/* Weights that every replica holds whole are read whole, so that nothing need be gathered; of
+/* Weights that every data rank holds whole are read whole, so that nothing need be gathered; of
  * everything else, this rank's part. */
 static int
 read_shard(const struct reading *r, int i, struct err *err)

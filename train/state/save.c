@@ -32,7 +32,7 @@ struct kept {
 };
 
 /* Visits it of every shard. Only owners write: one rank writes a parameter that several tensor
- * ranks hold whole, and of a shard what its optimizer owns, or an equal share when every replica
+ * ranks hold whole, and of a shard what its optimizer owns, or an equal share when every data rank
  * owns all of it. The flat range cuts a shard into at most a few boxes: ends of rows and the block
  * between them. */
 static int

@@ -24,10 +24,10 @@ struct progress {
 };
 
 /* A piece of this rank's file: a box of tensor `name` of the checkpoint, and where it lies, on the
- * device or on the host. A BF16 weight with a remainder is stored as the F32 that both make. */
+ * device or on the host. A BF16 weight with low bits is stored as the F32 that both make. */
 struct save_piece {
 	char name[128];
-	struct tensor from, low_bits; /* remainder U16, or without data */
+	struct tensor from, low_bits; /* low bits U16, or without data */
 	bool host;                    /* in host memory */
 	const struct param *param;
 	const struct slice *slice; /* in global coordinates; valid during the visit */

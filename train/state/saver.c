@@ -158,7 +158,7 @@ visit_declare(void *ctx, const struct save_piece *p, struct err *err)
 	return 0;
 }
 
-/* Writes the bytes of a piece: as they are, or joined with those of its remainder to F32. */
+/* Writes the bytes of a piece: as they are, or joined with those of its low bits to F32. */
 static int
 write_piece(struct saver *s, const struct save_piece *p, const void *bytes, const void *low_bits,
     struct err *err)
@@ -179,7 +179,7 @@ write_piece(struct saver *s, const struct save_piece *p, const void *bytes, cons
 }
 
 /* Writes a piece from where it lies on the host, from the snapshot, or from a copy of it that is
- * taken from the device now, its remainder after it. */
+ * taken from the device now, its low bits after it. */
 static int
 visit_write(void *ctx, const struct save_piece *p, struct err *err)
 {

@@ -4,7 +4,7 @@
  * Memory is addressed by (buffer, slot, layer): a micro batch in flight owns one slot of the saved
  * arena, in which buffers that exist once per layer are layer_bytes apart. All addresses follow
  * from lib/model/memory's plan and nothing is allocated. Tensor ranks communicate inside the
- * layers, replicas between segments (traffic.h).
+ * layers, data ranks between segments (dp_comm.h).
  */
 #include "train/engine/hashes.h"
 #include "train/layers/layer.h"

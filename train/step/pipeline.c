@@ -60,9 +60,9 @@ step_of(const struct pipeline *p, const struct action *a)
 	};
 }
 
-/* In one segment, or in those between which replicas communicate or saved activations move. Places
- * and samples follow from the action, so dropout regenerates the masks of the forward pass. The
- * micro batch belongs to the loader and is copied to the device before the first chunk runs. */
+/* In one segment, or in those between which data ranks communicate or saved activations move.
+ * Places and samples follow from the action, so dropout regenerates the masks of the forward pass.
+ * The micro batch belongs to the loader and is copied to the device before the first chunk runs. */
 static void
 pass(const struct pipeline *p, const struct action *a)
 {

@@ -14,7 +14,7 @@ struct pipeline {
 	int num_microbatches;
 	bool training;
 	/* Runs only the first micro batch, in the same way as in a whole step: its gradients are
-	 * not reduced over the replicas at the end. */
+	 * not reduced over the data ranks at the end. */
 	bool rehearsal;
 	uint32_t iteration;
 	int64_t first_sample; /* of the step, in the run */

@@ -4,7 +4,7 @@
  * A rank that is stopped, or whose host is gone, says nothing; one that hangs in its own work, such
  * as a disk that does not answer, waits for no other rank. The others wait because of it.
  *
- * When all wait, one has left out a call, and who waits for whom may be a circle: the one that left
+ * When all wait, one has left out a call, and who waits for whom may be a cycle: the one that left
  * it out waits elsewhere for those that it is missed by. So the numbers of calls are compared.
  * Ranks of one stage make the same calls in the same order; of any two of them, therefore, one has
  * made all that the other has made. The one of which this is not true with most of its call group

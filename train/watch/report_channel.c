@@ -14,7 +14,7 @@
 
 enum { WAYS = 8, HOST = 64 };
 
-/* The addresses of an receiver. */
+/* The addresses of a receiver. */
 struct receiver {
 	uint64_t token;     /* rank 0's holds for all */
 	uint32_t way[WAYS]; /* its addresses; no 0 before the last */
@@ -121,7 +121,7 @@ send_to(const struct report_channel *p, const struct message *l, const struct so
 }
 
 /* Sends to every address that leads there from here, which the loopback of another host does not.
- * An receiver hears itself as it hears others. */
+ * A receiver hears itself as it hears others. */
 static void
 tell_receivers(const struct report_channel *p, const struct message *l)
 {

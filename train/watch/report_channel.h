@@ -39,7 +39,7 @@ void report_channel_send(struct report_channel *p, const struct report *r);
 struct report_message report_channel_receive(struct report_channel *p, int milliseconds);
 /* Makes a waiting report_channel_receive return. */
 void report_channel_wake(struct report_channel *p);
-/* For an receiver: tells the receivers and every rank that it has heard from to leave. */
+/* For a receiver: tells the receivers and every rank that it has heard from to leave. */
 void report_channel_leave(struct report_channel *p);
 
 #endif

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 /* Looks within a limit, a second apart at most. Seconds from one who may speak to the next: a
- * report and a verdict each come up to a look late. */
+ * report and a conclusion each come up to a look late. */
 enum { LOOKS = 8, GRACE = 3 };
 
 /* Seconds that the thread sleeps at a time while nothing can wake it. */
@@ -36,7 +36,7 @@ struct watchdog {
 	atomic_bool steady, stop, lost;                  /* lost: this rank has failed */
 	/* used by the thread alone */
 	double looked, resumed; /* clock of the last check; when this process was last suspended */
-	struct seen *rank;      /* on an office, else NULL */
+	struct seen *rank;      /* on a receiver, else NULL */
 	double *heard;          /* clock of the last report of each */
 	double failed;          /* clock of the first report that a rank has failed; 0: none */
 };
@@ -94,7 +94,7 @@ static void __attribute__((noreturn)) leave(const struct watchdog *w, const stru
 	_exit(EXIT_PEER);
 }
 
-/* On an office: checks the reports. When a rank has failed the others are given two looks to come
+/* On a receiver: checks the reports. When a rank has failed the others are given two looks to come
  * to where they wait. */
 static void
 check_peers(struct watchdog *w, double now)
@@ -156,7 +156,7 @@ look(struct watchdog *w)
 
 	w->looked = now;
 	if (now - since > 2 * interval(w) + 1) {
-		w->resumed = now; /* and what has come meanwhile is read before any verdict */
+		w->resumed = now; /* and what has come meanwhile is read before any conclusion */
 		return;
 	}
 	own = own_report(w, now);
@@ -185,8 +185,8 @@ watch(void *arg)
 	return NULL;
 }
 
-/* This rank has lost a peer and is about to end: gives the offices the time to say which. They end
- * this process if they can. */
+/* This rank has lost a peer and is about to end: gives the receivers the time to say which. They
+ * end this process if they can. */
 static void
 hold(void *arg)
 {
@@ -200,8 +200,8 @@ hold(void *arg)
 		usleep(10000);
 }
 
-/* The thread runs before the offices are known: agreeing on them is a wait too. Signals are left to
- * the other threads. */
+/* The thread runs before the receivers are known: agreeing on them is a wait too. Signals are left
+ * to the other threads. */
 struct watchdog *
 watchdog_start(struct comm *world, const struct watchdog_config *c)
 {
@@ -222,7 +222,7 @@ watchdog_start(struct comm *world, const struct watchdog_config *c)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (pthread_create(&w->thread, NULL, watch, w)) {
-		/* the others agree on offices next, and would wait for this rank */
+		/* the others agree on receivers next, and would wait for this rank */
 		prog_mute(false);
 		prog_rank(world->rank);
 		warn("cannot start a thread");

@@ -71,8 +71,9 @@ routed(const struct sizes *z)
 	return z->rows * z->model->moe_router_topk * layout_expert_slices(z->layout);
 }
 
-/* Of the router. A choice is kept where layers are recomputed, so that it is made only once. Where
- * rows are dropped, those that chose an expert are counted, and which of them it takes is kept. */
+/* Of the router. Top-k indices are kept where layers are recomputed, so that they are found only
+ * once. Where rows are dropped, those that chose an expert are counted, and which of them it takes
+ * is kept. */
 static void
 state_router(struct buffer_list *to, const struct sizes *z)
 {
@@ -118,9 +119,9 @@ state_experts(struct buffer_list *to, const struct sizes *z)
 		{ "expert input", MOE_IN, LAYER, true, ACT, { p, h } },
 		{ "weights of rows", MOE_WEIGHT, LAYER, true, COMPUTE, { p } },
 		{ "expert fc1 output", MOE_UP, LAYER, true, ACT, { p, fc1 } },
-		{ "window input", MOE_ROUND_IN, STEP, rounds, ACT, { p, h }, BOTH },
-		{ "window weights of rows", MOE_ROUND_WEIGHT, STEP, rounds, COMPUTE, { p }, BOTH },
-		{ "window fc1 output", MOE_ROUND_UP, STEP, rounds, ACT, { p, fc1 }, BOTH },
+		{ "round input", MOE_ROUND_IN, STEP, rounds, ACT, { p, h }, BOTH },
+		{ "round weights of rows", MOE_ROUND_WEIGHT, STEP, rounds, COMPUTE, { p }, BOTH },
+		{ "round fc1 output", MOE_ROUND_UP, STEP, rounds, ACT, { p, fc1 }, BOTH },
 		{ "expert activation", MOE_ACT, STEP, true, ACT, { p, f }, BOTH },
 		/* or its gradient, and then that of the input */
 		{ "expert output", MOE_OUT, STEP, true, ACT, { p, h }, BOTH },

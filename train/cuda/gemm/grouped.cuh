@@ -14,7 +14,7 @@
 /* Tiles of a band: as many lines of A as stay in the L2 cache while those of B come by. */
 enum { GROUPED_BAND = 16 };
 
-/* A part of the result: of expert i, whose rows of the window are [begin, end), the lines from
+/* A part of the result: of expert i, whose rows of the round are [begin, end), the lines from
  * `row` on, counted from begin or from the first of its matrix, and `wide` columns from `column`
  * on. */
 struct grouped_tile {
@@ -33,7 +33,7 @@ struct grouped_walk {
 	int whole, parts;   /* tiles before the first that is cut; parts of the others' columns */
 };
 
-/* Ends of the experts' rows in the window, from their numbers. All threads of the block call it,
+/* Ends of the experts' rows in the round, from their numbers. All threads of the block call it,
  * and may read `ends` after it. */
 static __device__ inline void
 grouped_ends(const struct grouped &g, int *ends)
