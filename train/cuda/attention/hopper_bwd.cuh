@@ -193,11 +193,12 @@ store_four(uint32_t at, const float *x)
 		     : "memory");
 }
 
-/* Orders the accesses of copies to memory with those of this thread. */
+/* Orders the accesses of copies to memory with those of this thread; not those to shared memory,
+ * since that would wait for all that is under way. */
 static __device__ inline void
 fence_copies(void)
 {
-	SM90A("fence.proxy.async;" : : : "memory");
+	SM90A("fence.proxy.async.global;" : : : "memory");
 }
 
 enum { POLLS = 1 << 25 }; /* some seconds: a turn that never comes ends the kernel */
@@ -374,15 +375,14 @@ wait_note(uint32_t base, uint32_t step)
 	return *step_note_at<D>(base, step);
 }
 
-/* Fetches the sums that other columns have made of a tile that is this one's to write, to a place
- * that is free. */
+/* Fetches the sums that other columns have made of a tile that is this one's to write, in its turn,
+ * to a place that is free. */
 template <int D>
 static __device__ inline void
 fetch_sums(const backward_call &call, uint32_t to, uint32_t fetched, const step_note &n)
 {
 	typedef column_size<D> size;
 
-	wait_turn(call, n);
 	barrier_expect(fetched, size::SUMS);
 	copy_bytes(to, call.sums + (int64_t)n.tile * (size::SUMS / 4), size::SUMS, fetched);
 }
@@ -416,13 +416,14 @@ add_sums(const backward_call &call, uint32_t base, uint32_t own)
 
 		if (n.kind & STEP_STOP)
 			break;
+		/* The turn mostly comes before the sums: the thread then knows it in time. */
+		wait_turn(call, n);
 		if (n.kind & STEP_FETCH)
 			fetch_sums<D>(call, from, base + size::AT_FETCHED + own * 8, n);
 		wait_full(barriers, sums_at(step));
 		if (n.kind & STEP_LAST) {
 			store_dq<D>(call, from, n);
 		} else {
-			wait_turn(call, n);
 			store_bytes(call.sums + (int64_t)n.tile * (size::SUMS / 4), from,
 			    size::SUMS, n.turn > 0);
 		}
@@ -657,7 +658,7 @@ static __device__ inline void
 add_fetched(float (&dq)[32], uint32_t base, progress &p)
 {
 	typedef column_size<D> size;
-	uint32_t place = p.step % 2,
+	uint32_t place = (p.step - 1) % 2,
 		 from = base + size::AT_SUMS + place * size::SUMS + own_group() * (size::SUMS / 2) +
 	    threadIdx.x % GROUP * 16;
 
@@ -682,13 +683,12 @@ give_dq(float (&dq)[32], const backward_call &call, uint32_t base, progress &p)
 {
 	typedef column_size<D> size;
 	uint32_t barriers = base + size::AT_SUMS_FULL,
-		 to = base + size::AT_SUMS + p.step % 2 * size::SUMS +
+		 to = base + size::AT_SUMS + (p.step - 1) % 2 * size::SUMS +
 	    own_group() * (size::SUMS / 2);
 
+	wait_free(barriers, sums_at(p.step - 1));
 	if (p.kind & STEP_FETCH)
 		add_fetched<D>(dq, base, p);
-	else
-		wait_free(barriers, sums_at(p.step));
 	if (p.kind & STEP_LAST) {
 		uint32_t words[16];
 
@@ -703,7 +703,7 @@ give_dq(float (&dq)[32], const backward_call &call, uint32_t base, progress &p)
 			store_four(to + (i * GROUP + threadIdx.x % GROUP) * 16, dq + 4 * i);
 	}
 	fence_async_proxy();
-	barrier_arrive(full_of(barriers, sums_at(p.step)));
+	barrier_arrive(full_of(barriers, sums_at(p.step - 1)));
 }
 
 /* The compiler is not to know the value: what it computes from it would stay in registers. */
@@ -724,73 +724,95 @@ queries_of(uint32_t base, uint32_t step)
 	return base + size::AT_QUERIES + step % size::QUERY_PLACES * size::TILE;
 }
 
-/* The rest of a step: dk, dq when both warpgroups have written its gradients of scores, and beside
- * dq the scores of the next step if there is one. dk is done before these are issued: with all
- * three under way the assembler has too few registers and issues one by one. */
+/* Issues what is left of the step before: dk, and when both warpgroups have written its gradients
+ * of scores, dq. Between them come the scores of the next step if there is one. dk is done before
+ * dq is issued: with both under way the assembler has too few registers and issues one by one. */
 template <typename T, int D, bool NEXT>
 static __device__ inline void
-end_step(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p)
+issue_rest(column_lane<D> &l, uint32_t base, const progress &p)
 {
 	typedef column_size<D> size;
-	uint32_t queries = base + size::AT_QUERIES_FULL, gradients = base + size::AT_GRADIENTS_FULL;
+	uint32_t before = p.step - 1, queries = base + size::AT_QUERIES_FULL,
+		 gradients = base + size::AT_GRADIENTS_FULL;
 
 	wgmma_fence();
-	issue_by_keys<T, D>(l.dk, l.rounded, queries_of<D>(base, p.step));
-	wait_free(gradients, gradients_at(p.step));
+	issue_by_keys<T, D>(l.dk, l.rounded, queries_of<D>(base, before));
+	wait_free(gradients, gradients_at(before));
 	store_gradients<D>(l, base);
-	wait_full(gradients, gradients_at(p.step));
-	wgmma_fence();
-	issue_dq<T, D>(l.dq, base);
-	wgmma_wait<1>();
-	sums_done(l.dk);
-	free_place(queries, queries_at<D>(p.step));
 	if (NEXT) {
-		wait_full(queries, queries_at<D>(p.step + 1));
+		wait_full(queries, queries_at<D>(p.step));
 		wgmma_fence();
 		issue_by_rows<T, D, size::ROWS>(l.scores,
-		    base + size::AT_KEYS + own_group() * BOX_BYTES,
-		    queries_of<D>(base, p.step + 1));
+		    base + size::AT_KEYS + own_group() * BOX_BYTES, queries_of<D>(base, p.step));
 	}
 	wgmma_wait<NEXT>();
-	sums_done(l.dq);
-	free_place(gradients, gradients_at(p.step));
-	if (!NEXT)
-		barrier_arrive(base + size::AT_KEYS_FULL + 8);
-	give_dq<T, D>(l.dq, call, base, p);
-	p.step++;
+	sums_done(l.dk);
+	wait_full(gradients, gradients_at(before));
+	free_place(queries, queries_at<D>(before));
+	wgmma_fence();
+	issue_dq<T, D>(l.dq, base);
 }
 
-/* A step, whose scores are under way, up to its gradients of scores. */
-template <typename T, int D, bool CAP>
+/* The dq that it has issued is there: gradients of scores may be written again. */
+template <typename T, int D>
 static __device__ inline void
-begin_step(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p)
+end_rest(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p)
+{
+	wgmma_wait<0>();
+	sums_done(l.dq);
+	free_place(base + column_size<D>::AT_GRADIENTS_FULL, gradients_at(p.step - 1));
+	give_dq<T, D>(l.dq, call, base, p);
+}
+
+/* A step up to its gradients of scores, and but for the first of a column the rest of the step
+ * before. */
+template <typename T, int D, bool CAP, bool FIRST>
+static __device__ inline void
+column_step(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p)
 {
 	typedef column_size<D> size;
-	uint32_t values = base + size::AT_VALUES + own_group() * BOX_BYTES,
+	uint32_t own = forget(base) + own_group() * BOX_BYTES,
 		 dout = base + size::AT_DOUT + p.step % size::DOUT_PLACES * size::TILE,
 		 statistics = base + size::AT_STATISTICS +
 	    p.step % size::QUERY_PLACES * size::LSE_DELTA + threadIdx.x % 4 * 8;
-	step_note n = *step_note_at<D>(base, p.step);
+	/* dq is under way beside the exponentials, or its registers are those of slopes of caps or
+	 * of many rows; then what is under way is the product of values and dout. */
+	constexpr bool GIVE_FIRST = CAP || size::ROWS > 64, MULTIPLY_FIRST = GIVE_FIRST && !CAP;
+	step_note n;
 
-	p.kind = n.kind;
-	wait_full(base + size::AT_DOUT_FULL, dout_at<D>(p.step));
-	if (!CAP) { /* whose slopes need the registers */
+	if (FIRST) {
+		wait_full(base + size::AT_QUERIES_FULL, queries_at<D>(p.step));
 		wgmma_fence();
-		issue_by_rows<T, D, 64>(l.weights_in, values, dout);
+		issue_by_rows<T, D, size::ROWS>(
+		    l.scores, own + size::AT_KEYS, queries_of<D>(base, p.step));
+	} else {
+		issue_rest<T, D, true>(l, base, p);
 	}
-	wgmma_wait<!CAP>();
+	wgmma_wait<!FIRST>();
 	sums_done(l.scores);
+	n = *step_note_at<D>(base, p.step);
+	if (!FIRST && GIVE_FIRST)
+		end_rest<T, D>(l, call, base, p);
+	if (MULTIPLY_FIRST) {
+		wait_full(base + size::AT_DOUT_FULL, dout_at<D>(p.step));
+		wgmma_fence();
+		issue_by_rows<T, D, 64>(l.weights_in, own + size::AT_VALUES, dout);
+	}
 	weigh_rows<T, D, CAP>(l, call, base, n, statistics);
+	if (!FIRST && !GIVE_FIRST)
+		end_rest<T, D>(l, call, base, p);
+	if (!MULTIPLY_FIRST)
+		wait_full(base + size::AT_DOUT_FULL, dout_at<D>(p.step));
 	wgmma_fence();
-	if (CAP)
-		issue_by_rows<T, D, 64>(l.weights_in, values, dout);
+	if (!MULTIPLY_FIRST)
+		issue_by_rows<T, D, 64>(l.weights_in, own + size::AT_VALUES, dout);
 	issue_by_keys<T, D>(l.dv, l.rounded, dout);
 	wgmma_wait<1>();
 	sums_done(l.weights_in);
 	take_gradients<D>(l, statistics + size::ROWS * 4, 0);
 	if (size::ROWS > 64) {
 		wgmma_fence();
-		issue_by_rows<T, D, 64>(l.weights_in, values, dout + BOX_BYTES);
+		issue_by_rows<T, D, 64>(l.weights_in, own + size::AT_VALUES, dout + BOX_BYTES);
 		wgmma_wait<0>();
 		sums_done(l.weights_in);
 		take_gradients<D>(l, statistics + size::ROWS * 4, 64);
@@ -799,25 +821,25 @@ begin_step(column_lane<D> &l, const backward_call &call, uint32_t base, progress
 	sums_done(l.dv);
 	free_place(base + size::AT_DOUT_FULL, dout_at<D>(p.step));
 	round_gradients<T, D>(l);
+	p.kind = n.kind;
+	p.step++;
 }
 
-/* All steps of a column. */
+/* All steps of a column. Keys are read until the last dq. */
 template <typename T, int D, bool CAP>
 static __device__ inline void
 column_steps(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p, int steps)
 {
 	typedef column_size<D> size;
 
-	wait_full(base + size::AT_QUERIES_FULL, queries_at<D>(p.step));
-	wgmma_fence();
-	issue_by_rows<T, D, size::ROWS>(
-	    l.scores, base + size::AT_KEYS + own_group() * BOX_BYTES, queries_of<D>(base, p.step));
-	begin_step<T, D, CAP>(l, call, base, p);
-	for (int i = 1; i < steps; i++) {
-		end_step<T, D, true>(l, call, forget(base), p);
-		begin_step<T, D, CAP>(l, call, base, p);
-	}
-	end_step<T, D, false>(l, call, base, p);
+	column_step<T, D, CAP, true>(l, call, base, p);
+	for (int i = 1; i < steps; i++)
+		column_step<T, D, CAP, false>(l, call, base, p);
+	issue_rest<T, D, false>(l, base, p);
+	wgmma_wait<0>();
+	sums_done(l.dq);
+	barrier_arrive(base + size::AT_KEYS_FULL + 8);
+	end_rest<T, D>(l, call, base, p);
 }
 
 /* Stores a warpgroup's 64 rows of dk or dv. */
