@@ -54,8 +54,7 @@ draw(struct problem *p, struct mt19937 *rng)
 	pairs = p->samples * p->groups;
 	p->order.pairs = pairs;
 	p->order.columns = (p->keys + BLOCK - 1) / BLOCK;
-	p->order.together =
-	    below(rng, 2) ? pairs_together(pairs, p->order.columns) : 1 + below(rng, pairs);
+	p->order.together = below(rng, 2) ? pairs_together(pairs) : 1 + below(rng, pairs);
 }
 
 static int

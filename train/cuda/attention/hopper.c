@@ -255,7 +255,7 @@ backward_call_of(
 		.dv = t->dv,
 		.scale = (float)a->scale,
 		.rows = rows_of(a),
-		.order = { pairs, columns, pairs_together(pairs, columns) },
+		.order = { pairs, columns, pairs_together(pairs) },
 		.heads = heads,
 		.sums = t->work.data,
 		.run = how };
