@@ -39,6 +39,8 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 	if (opt_given(p, "micro-batch-size"))
 		in->micro_batch = cfg->run.micro_batch_size;
 	hardware_resolve(p, cfg->gpu, &cfg->hw, &in->hw);
+	if (opt_given(p, "gpu"))
+		in->shape.hopper = in->hw.hopper ? HOPPER_YES : HOPPER_NO;
 	return 0;
 }
 

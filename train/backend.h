@@ -34,8 +34,8 @@ struct event;
 struct recorded;
 
 /* Implementations of attention: BEST takes the first of the others that serves a shape; one that is
- * named serves every call or fails. LIBRARY: cuDNN. HOPPER: kernels for compute capability 9.0, of
- * the forward pass; the backward pass is as with BEST. A backend with one_attention ignores it. */
+ * named serves every call or fails. LIBRARY: cuDNN. HOPPER: our own for compute capability 9.0; a
+ * backward pass that these do not take is as with BEST. A backend with one_attention ignores it. */
 enum attention_choice {
 	ATTENTION_BEST,
 	ATTENTION_LIBRARY,
@@ -89,6 +89,8 @@ struct backend {
 	const struct backend *host;
 	bool one_attention; /* has one implementation of attention */
 	bool repeatable; /* the same bits in every run also without device_config.deterministic */
+	/* Whether the device here has attention of our own for Hopper. NULL: it has not. */
+	bool (*has_hopper_attention)(void);
 	int64_t max_head_size, max_norm; /* widest head, longest row of a norm; 0: no limit */
 	int64_t max_experts;             /* that a router chooses among */
 	/* fewest rows for which a GEMM keeps its rate */

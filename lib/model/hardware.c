@@ -15,7 +15,8 @@
 #define AMPERE \
 	.gemm_efficiency = 0.78, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.5
 #define HOPPER \
-	.gemm_efficiency = 0.72, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.85
+	.gemm_efficiency = 0.72, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.85, \
+	.hopper = true
 #define BLACKWELL \
 	.gemm_efficiency = 0.55, .attention_efficiency = 0.3, COMMON, .network_efficiency = 0.85
 #define COMMON \

@@ -32,6 +32,7 @@ struct hardware {
 	double kernel_us, link_us, network_us, step_ms;
 	/* part of the gradient traffic overlapped with computation, 0..1 */
 	double dp_overlap;
+	bool hopper; /* compute capability 9.0, which has attention of our own */
 };
 
 /* Names of the rows, ended by NULL: the choices of --gpu. */

@@ -50,6 +50,10 @@ enum sharding { SHARDING_NONE, SHARDING_OPTIM, SHARDING_GRADS, SHARDING_PARAMS }
  * positions of some heads. */
 enum context_form { CONTEXT_GATHER, CONTEXT_HEADS };
 
+/* Whether the run's GPU has attention of our own for Hopper: it is not known, no, yes; or it was
+ * asked for by name, for all that it takes. */
+enum hopper_use { HOPPER_PERHAPS, HOPPER_NO, HOPPER_YES, HOPPER_NAMED };
+
 /* The types of what the optimizer keeps, where a run chooses them: of the states of its rule, in
  * their order, and of main gradients. Without `chosen` all are real. */
 struct optim_types {
@@ -86,7 +90,8 @@ struct train_shape {
 	struct recompute recompute;
 	/* a sample may hold several documents, and attention stays within each */
 	bool reset_attention_mask;
-	bool tp_comm_overlap;     /* tensor ranks communicate beside GEMMs, where they can */
+	bool tp_comm_overlap; /* tensor ranks communicate beside GEMMs, where they can */
+	enum hopper_use hopper;
 	bool deterministic;       /* bitwise repeatable even where that costs memory */
 	bool hashed;              /* gradients or weights are compared by their hashes */
 	int64_t bucket_size;      /* as in struct shards_of */

@@ -3,9 +3,9 @@
  *
  * One row for each shape and implementation, tab-separated, in the layout of the engine: rows of q,
  * k and v side by side, the sample fastest. GEMMs are counted for half the square of scores: 2 b n
- * s^2 d forward and 2.5 times that backward. A time is the mean of a queue of calls after another
- * one; the implementations alternate, and the median of several counts. Without a GPU it prints a
- * note and succeeds.
+ * s^2 d forward and 2.5 times that backward; of documents and windows, for what is seen. A time is
+ * the mean of a queue of calls after another one; the implementations alternate, and the median of
+ * several counts. Without a GPU it prints a note and succeeds.
  *
  *	attention [forward|backward [D]]
  *
@@ -15,9 +15,8 @@
 #include "tests/bench/rig.h"
 #include "train/cuda/attention/run.h"
 
-/* A build without CUDA does not have these. */
+/* A build without CUDA does not have this. */
 #pragma weak cuda_attention_run
-#pragma weak hopper_attention_workspace
 
 static const struct {
 	const char *name;
@@ -37,17 +36,25 @@ static const int equal[] = { 1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024, 102
 	1024, 1024, 1024, 1024, 0 };
 static const int mixed[] = { 1500, 77, 4096, 200, 3000, 600, 2500, 311, 900, 2000, 1200, 0 };
 
-/* Besides those of the models. */
-static const struct {
+/* What is measured: a model's attention, in documents or with a window of so many keys. */
+struct problem {
 	struct bench_model m;
 	const int *documents; /* NULL: none */
-} shapes[] = {
-	{ { .b = 16, .s = 2048, .n = 32, .g = 8, .d = 64 }, NULL },
-	{ { .b = 2, .s = 8192, .n = 16, .g = 16, .d = 128 }, NULL },
-	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 128 }, equal },
-	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 128 }, mixed },
-	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 64 }, equal },
-	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 64 }, mixed },
+	int64_t window;       /* 0: none */
+};
+
+/* Besides those of the models. */
+static const struct problem shapes[] = {
+	{ { .b = 16, .s = 2048, .n = 32, .g = 8, .d = 64 }, NULL, 0 },
+	{ { .b = 2, .s = 8192, .n = 16, .g = 16, .d = 128 }, NULL, 0 },
+	{ { .b = 1, .s = 8192, .n = 8, .g = 2, .d = 128 }, NULL, 0 },
+	{ { .b = 4, .s = 4096, .n = 32, .g = 8, .d = 128 }, NULL, 128 },
+	{ { .b = 8, .s = 4096, .n = 32, .g = 8, .d = 64 }, NULL, 128 },
+	{ { .b = 4, .s = 4096, .n = 32, .g = 8, .d = 128, .softcap = 50 }, NULL, 0 },
+	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 128 }, equal, 0 },
+	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 128 }, mixed, 0 },
+	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 64 }, equal, 0 },
+	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 64 }, mixed, 0 },
 };
 
 enum {
@@ -85,9 +92,9 @@ set_documents(struct solver *s, const int *lengths)
 
 /* False where the device does not open, or cuDNN would need too much memory. */
 static bool
-solver_open(struct solver *s, const struct backend *b, const struct bench_model *m,
-    const int *documents, size_t i)
+solver_open(struct solver *s, const struct backend *b, const struct problem *p, size_t i)
 {
+	const struct bench_model *m = &p->m;
 	struct device_config config = { .num_threads = 1,
 		.dtype = DTYPE_BF16,
 		.deterministic = solvers[i].deterministic,
@@ -106,10 +113,14 @@ solver_open(struct solver *s, const struct backend *b, const struct bench_model 
 		rig_close(&s->r);
 		return false;
 	}
-	if (documents)
-		set_documents(s, documents);
+	s->a.fwd.window = p->window;
+	if (p->documents)
+		set_documents(s, p->documents);
 	if (solvers[i].choice == ATTENTION_HOPPER) {
-		s->a.work = rig_vector(&s->r, DTYPE_F32, hopper_attention_workspace(&s->a.fwd) / 4);
+		const struct attention_shape a = { m->b, m->s, m->s, m->n, m->g, m->d, true,
+			config.deterministic };
+
+		s->a.work = rig_vector(&s->r, DTYPE_F32, (int64_t)hopper_workspace(&a) / 4);
 		cuda_attention_run(
 		    s->r.d, (struct hopper_run){ .in_order = !solvers[i].any_order });
 	}
@@ -148,15 +159,15 @@ median(double *x)
 
 /* Operations of a forward pass. */
 static double
-flops_of(const struct bench_model *m, const int *documents)
+flops_of(const struct problem *p)
 {
 	double squares = 0;
 
-	if (!documents)
-		return rig_attention_flops(m, 0);
-	for (; *documents; documents++)
-		squares += (double)*documents * *documents;
-	return 2 * squares * m->n * m->d;
+	if (!p->documents)
+		return rig_attention_flops(&p->m, p->window);
+	for (const int *length = p->documents; *length; length++)
+		squares += (double)*length * *length;
+	return 2 * squares * p->m.n * p->m.d;
 }
 
 /* The passes that are wanted. */
@@ -171,16 +182,17 @@ passes_of(size_t i, int wanted)
 
 /* One row; a pass that was not measured has none. */
 static void
-report(struct solver *s, const struct bench_model *m, const int *documents, size_t i, int passes)
+report(struct solver *s, const struct problem *p, size_t i, int passes)
 {
-	double flops = flops_of(m, documents), forward = median(s->seconds[0]),
-	       back = median(s->seconds[1]);
+	const struct bench_model *m = &p->m;
+	double flops = flops_of(p), forward = median(s->seconds[0]), back = median(s->seconds[1]);
 
-	printf("B%d H%d/%d S%d D%d%s\t%s\t", (int)m->b, m->n, m->g, (int)m->s, m->d,
-	    documents == equal       ? " in documents of 1024"
-		: documents == mixed ? " in documents of 77-4096"
-				     : "",
-	    solvers[i].name);
+	printf("B%d H%d/%d S%d D%d", (int)m->b, m->n, m->g, (int)m->s, m->d);
+	if (p->documents)
+		printf(" in documents of %s", p->documents == equal ? "1024" : "77-4096");
+	if (p->window)
+		printf(" with a window of %d", (int)p->window);
+	printf("%s\t%s\t", m->softcap > 0 ? ", capped" : "", solvers[i].name);
 	passes &FORWARD ? printf("%.0f\t", flops / forward / 1e12) : printf("-\t");
 	passes &BACKWARD ? printf("%.0f\t", 2.5 * flops / back / 1e12) : printf("-\t");
 	passes &FORWARD ? printf("%.3f\t", forward * 1e3) : printf("-\t");
@@ -210,22 +222,27 @@ time_solver(struct solver *s, int k, int passes)
 
 /* Whether an implementation takes the shape of a model. */
 static bool
-takes(enum attention_choice choice, const struct bench_model *m, const int *documents)
+takes(enum attention_choice choice, const struct problem *p)
 {
-	return choice == ATTENTION_TILED ||
-	    (m->d <= 128 && (choice == ATTENTION_HOPPER || (m->softcap == 0 && documents == NULL)));
+	bool capped = p->m.softcap > 0;
+
+	switch (choice) {
+	case ATTENTION_TILED: return true;
+	case ATTENTION_HOPPER: return hopper_takes(p->m.d, capped);
+	default: return p->m.d <= 128 && !capped && !p->documents;
+	}
 }
 
 /* Rows of a shape. Each time another implementation is the first of a round. */
 static void
-measure(const struct backend *b, const struct bench_model *m, const int *documents, int wanted)
+measure(const struct backend *b, const struct problem *p, int wanted)
 {
 	static struct solver s[SOLVERS];
 	bool open[SOLVERS];
 
 	for (size_t i = 0; i < SOLVERS; i++)
-		open[i] = takes(solvers[i].choice, m, documents) && passes_of(i, wanted) &&
-		    solver_open(&s[i], b, m, documents, i);
+		open[i] = takes(solvers[i].choice, p) && passes_of(i, wanted) &&
+		    solver_open(&s[i], b, p, i);
 	for (int k = -1; k < QUEUES; k++)
 		for (size_t j = 0; j < SOLVERS; j++) {
 			size_t i = (j + (size_t)(k + 1)) % SOLVERS;
@@ -235,7 +252,7 @@ measure(const struct backend *b, const struct bench_model *m, const int *documen
 		}
 	for (size_t i = 0; i < SOLVERS; i++)
 		if (open[i]) {
-			report(&s[i], m, documents, i, passes_of(i, wanted));
+			report(&s[i], p, i, passes_of(i, wanted));
 			rig_close(&s[i].r);
 		}
 }
@@ -254,11 +271,14 @@ main(int argc, char **argv)
 		return 0;
 	printf("shape\timplementation\tforward TFLOP/s\tbackward TFLOP/s\tforward ms\tbackward "
 	       "ms\tworkspace MiB\n");
-	for (size_t i = 0; i < BENCH_MODELS; i++)
-		if (d == 0 || d == bench_models[i].d)
-			measure(b, &bench_models[i], NULL, wanted);
+	for (size_t i = 0; i < BENCH_MODELS; i++) {
+		struct problem p = { bench_models[i], NULL, 0 };
+
+		if (d == 0 || d == p.m.d)
+			measure(b, &p, wanted);
+	}
 	for (size_t i = 0; i < SHAPES; i++)
 		if (d == 0 || d == shapes[i].m.d)
-			measure(b, &shapes[i].m, shapes[i].documents, wanted);
+			measure(b, &shapes[i], wanted);
 	return 0;
 }

@@ -71,9 +71,8 @@ static const double PEER = 5;
 
 enum { FIXED = sizeof fixed / sizeof *fixed, RANDOM = 10, HOPPER = 400, PASSES = 1000 };
 
-/* A build without CUDA does not have these, and has no GPU to come so far. */
+/* A build without CUDA does not have this, and has no GPU to come so far. */
 #pragma weak cuda_attention_run
-#pragma weak hopper_attention_workspace
 
 /* The inputs of a problem, and the results of one solution, on the host in double. */
 struct values {
@@ -514,18 +513,11 @@ workspace(const struct shape *c, bool deterministic)
 
 /* What the backward pass for Hopper works in. */
 static size_t
-hopper_workspace(const struct shape *c)
+workspace_for_hopper(const struct shape *c)
 {
-	struct attention a = {
-		.q = tensor_2d(NULL, DTYPE_BF16, (int64_t)(c->s - c->before) * c->b, 1),
-		.k = tensor_2d(NULL, DTYPE_BF16, rows_of(c), 1),
-		.micro_batch = c->b,
-		.num_heads = c->n,
-		.num_groups = c->g,
-		.head_dim = c->d,
-	};
+	struct attention_shape a = { c->b, c->s - c->before, c->s, c->n, c->g, c->d, true, false };
 
-	return (size_t)hopper_attention_workspace(&a);
+	return (size_t)hopper_workspace(&a);
 }
 
 /* Every implementation that supports the shape, by name, and the device's own choice: with a
@@ -552,7 +544,7 @@ test_shape(
 	if (half)
 		test_solver(c, &v, &how, &want);
 	how.choice = ATTENTION_HOPPER;
-	how.workspace = hopper ? hopper_workspace(c) : 0;
+	how.workspace = hopper ? workspace_for_hopper(c) : 0;
 	if (half && hopper && c->d <= 128 && c->drop == 0 && (c->cap == 0 || c->d > 64))
 		test_solver(c, &v, &how, &want);
 	how.choice = ATTENTION_LIBRARY;
@@ -627,7 +619,7 @@ test_hopper(const struct backend *b, const struct shape *c, enum dtype dtype, bo
 		mem_alloc((size_t)(rows * c->n * c->d), sizeof(double)),
 		mem_alloc((size_t)rows, 4) };
 	struct solver oracle = { &backend_cpu, DTYPE_F64, ATTENTION_BEST, false, 0, false },
-		      how = { b, dtype, ATTENTION_HOPPER, false, hopper_workspace(c), false,
+		      how = { b, dtype, ATTENTION_HOPPER, false, workspace_for_hopper(c), false,
 			      together };
 	struct solver tiled = { b, dtype, ATTENTION_TILED, false, 0, false, false, NULL };
 	struct result want, peer = { NULL, NULL, NULL };
@@ -751,7 +743,7 @@ test_bits(const struct backend *b, const struct shape *c, enum dtype dtype, int 
 	struct device_config config = {
 		.num_threads = 1, .dtype = dtype, .attention = ATTENTION_HOPPER
 	};
-	struct solver how = { b, dtype, ATTENTION_HOPPER, false, hopper_workspace(c), false };
+	struct solver how = { b, dtype, ATTENTION_HOPPER, false, workspace_for_hopper(c), false };
 	int64_t rows = rows_of(c);
 	struct values v = { mem_alloc((size_t)(rows * width_of(c)), sizeof(double)),
 		mem_alloc((size_t)(rows * c->n * c->d), sizeof(double)),

@@ -850,6 +850,86 @@ test_attention(void)
 		  &(struct attention_shape){ 1, 65536, 65536, 32, 8, 128, true, true }) == 0);
 }
 
+/* The backward pass for Hopper: dq in whole tiles, of few heads their parts of dk and dv, three
+ * statistics a row, counters. */
+static void
+test_hopper_attention(void)
+{
+	static const struct {
+		struct attention_shape a;
+		uint64_t sums, parts, statistics, counters;
+	} known[] = {
+		{ { 4, 4096, 4096, 32, 8, 128, true, false }, 256 << 20, 0, 6 << 20, 33284 },
+		{ { 2, 8192, 8192, 32, 8, 128, true, true }, 256 << 20, 0, 6 << 20, 33284 },
+		{ { 1, 8192, 8192, 8, 2, 128, true, true }, 32 << 20, 64 << 20, 786432, 4356 },
+		{ { 1, 8192, 8192, 8, 8, 128, true, true }, 32 << 20, 0, 786432, 4356 },
+		{ { 64, 1024, 1024, 12, 12, 64, true, false }, 192 << 20, 0, 9 << 20, 26628 },
+		{ { 3, 137, 137, 4, 1, 128, true, true }, 1179648, 1683456, 27648, 172 },
+		{ { 1, 65, 200, 2, 1, 40, true, false }, 65536, 204800, 3072, 20 },
+	};
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+		uint64_t got = hopper_workspace(&known[i].a),
+			 want = known[i].sums + known[i].parts + known[i].statistics +
+		    known[i].counters;
+
+		CHECK(got == (want + 255) / 256 * 256);
+	}
+	CHECK(hopper_takes(64, false) && hopper_takes(128, true) && hopper_takes(72, true));
+	CHECK(!hopper_takes(64, true) && !hopper_takes(136, false) && !hopper_takes(60, false));
+}
+
+/* A run plans it for that GPU, with documents and caps too, and for one that is not known the
+ * larger of the two. Of context ranks the stretch with the fewest keys may need the most. */
+static void
+test_run_hopper(void)
+{
+	struct model_config c = tiny();
+	struct layout one = { 1, 1, 1, 1 }, shared = one;
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false };
+	struct attention_shape a = { 2, 32, 32, 8, 2, 8, true, false };
+	uint64_t fast, own = hopper_workspace(&a);
+
+	c.attention_dropout = 0;
+	fast = attention_run_workspace(&c, &one, &s);
+	s.hopper = HOPPER_NAMED;
+	CHECK(own > fast && attention_run_workspace(&c, &one, &s) == own);
+	s.reset_attention_mask = s.deterministic = true;
+	CHECK(attention_run_workspace(&c, &one, &s) == own);
+	s.reset_attention_mask = s.deterministic = false;
+	s.hopper = HOPPER_YES; /* the table has no heads of 8 */
+	CHECK(attention_run_workspace(&c, &one, &s) == fast && !hopper_serves(&c, &s, true));
+	s.hopper = HOPPER_NAMED;
+	CHECK(hopper_serves(&c, &s, false));
+	c.attn_logit_softcapping = 50;
+	CHECK(attention_run_workspace(&c, &one, &s) == 0);
+	c.kv_channels = 128;
+	CHECK(attention_run_workspace(&c, &one, &s) > own);
+	s.dtype = DTYPE_F32;
+	CHECK(attention_run_workspace(&c, &one, &s) == 0);
+	c = tiny();
+	c.attention_dropout = 0;
+	c.num_attention_heads = 8;
+	c.num_query_groups = 4;
+	c.kv_channels = 128;
+	s = (struct train_shape){ 65536, 1, 3, DTYPE_BF16, true, optim_rules, false };
+	s.hopper = HOPPER_YES;
+	a = (struct attention_shape){ 1, 65536, 65536, 8, 4, 128, true, false };
+	CHECK(attention_run_workspace(&c, &one, &s) == hopper_workspace(&a));
+	shared.context_parallel_size = 4;
+	a = (struct attention_shape){ 1, 8192, 8192, 8, 4, 128, true, false };
+	CHECK(attention_run_workspace(&c, &shared, &s) == hopper_workspace(&a));
+	CHECK(hopper_serves(&c, &s, false));
+	s.hopper = HOPPER_NO;
+	fast = attention_run_workspace(&c, &one, &s);
+	CHECK(fast != hopper_workspace(&a) && !hopper_serves(&c, &s, true));
+	s.hopper = HOPPER_PERHAPS;
+	a = (struct attention_shape){ 1, 65536, 65536, 8, 4, 128, true, false };
+	own = hopper_workspace(&a);
+	CHECK(attention_run_workspace(&c, &one, &s) == (own > fast ? own : fast));
+	CHECK(hopper_serves(&c, &s, true) && !hopper_serves(&c, &s, false));
+}
+
 /* Runs that do not use cuDNN plan no workspace; tensor ranks share the heads. */
 static void
 test_run_attention(void)
@@ -1089,6 +1169,8 @@ main(void)
 	test_mixed();
 	test_attention();
 	test_run_attention();
+	test_hopper_attention();
+	test_run_hopper();
 	test_figures();
 	test_data_ranks();
 	test_stream();

@@ -10,6 +10,7 @@
 #include "lib/base/cli.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
+#include "lib/model/hardware.h"
 #include "train/backend.h"
 #include "train/config/config.h"
 #include "train/config/foreign.h"
@@ -637,6 +638,28 @@ resolve(struct train_config *c, int64_t world_size)
 	return rc;
 }
 
+/* Attention of our own for Hopper: by name, by the GPU that a plan is made for, by that here. */
+static enum hopper_use
+hopper_of(const struct train_config *c)
+{
+	const struct backend *b;
+	struct hardware hw;
+	struct err ignored;
+
+	if (c->o.attention_backend)
+		return strcmp(mtrain_attention_backends[c->o.attention_backend], "hopper") == 0
+		    ? HOPPER_NAMED
+		    : HOPPER_NO;
+	if (c->o.dry_run && opt_given(&c->parse, "gpu")) {
+		hardware_row(c->o.gpu, &hw);
+		return hw.hopper ? HOPPER_YES : HOPPER_NO;
+	}
+	b = backend_choose(mtrain_backends[c->o.backend], &ignored);
+	return !b || b->one_attention                              ? HOPPER_PERHAPS
+	    : b->has_hopper_attention && b->has_hopper_attention() ? HOPPER_YES
+								   : HOPPER_NO;
+}
+
 /* What else follows from the options, once the plan is known. */
 static void
 apply(struct train_config *c)
@@ -654,6 +677,7 @@ apply(struct train_config *c)
 		    "--calculate-per-token-loss: the loss is always a mean over the tokens of a "
 		    "batch\n");
 	p->shape.deterministic = o->deterministic_mode;
+	p->shape.hopper = hopper_of(c);
 	p->shape.hashed = o->verify_interval || o->check_weight_hash_interval;
 	p->shape.forward_only = o->skip_train || o->tokens_file || o->generate;
 }

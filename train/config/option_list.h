@@ -300,9 +300,9 @@
 	   "auto", \
 	   "kernels of attention on a GPU: fused, cuDNN's; flash, our own on tensor cores; " \
 	   "unfused and local, our own without; hopper, our own for compute capability 9.0, and " \
-	   "of auto the backward pass where that one's workspace is too small; auto, for each " \
-	   "shape hopper's forward pass where it was the fastest, else the first of the others " \
-	   "that takes it; no other one serves a shape that the one chosen does not take") \
+	   "of auto the backward passes that it does not take; auto, of each pass hopper where " \
+	   "it was measured to be the fastest, else the first of the others that takes the " \
+	   "shape; no other one serves a shape that the one chosen does not take") \
 	DO(INT, VALUE, "num-threads", num_threads, 1, NULL, \
 	   "CPU threads of a rank; cores / ranks of the host by default") \
 	DO(INT, VALUE, "init-timeout", init_timeout, 1, "600", \

@@ -101,6 +101,13 @@ cuda_available(struct err *why)
 	return false;
 }
 
+/* By the first GPU: those of a run are alike. */
+static bool
+cuda_has_hopper_attention(void)
+{
+	return cu_capability(0) == CU_HOPPER;
+}
+
 /* The GPU of a rank: the one with its number, or the only one visible to it. Launchers may hide the
  * other ranks' GPUs; then each rank sees its own as number 0. -1 with a reason otherwise. */
 static int
@@ -542,6 +549,7 @@ const struct backend backend_cuda = {
 	.max_head_size = CU_HEAD_MAX,
 	.max_experts = CU_EXPERTS,
 	.gemm_rows = 1024,
+	.has_hopper_attention = cuda_has_hopper_attention,
 	.available = cuda_available,
 	.describe = cuda_describe,
 	.open = cuda_open,

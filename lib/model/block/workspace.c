@@ -31,8 +31,58 @@ attention_workspace(const struct attention_shape *a)
 	return bytes <= ATTENTION_WORKSPACE_MAX ? bytes : 0;
 }
 
-/* Counts local heads; every stage with layers needs the same. Of context ranks that gather keys the
- * first has the stretch that sees all of them. */
+bool
+hopper_serves(const struct model_config *c, const struct train_shape *s, bool maybe)
+{
+	struct attention_kind k = { c->kv_channels, s->reset_attention_mask,
+		c->attn_logit_softcapping > 0 };
+
+	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->attention_dropout > 0 ||
+	    s->hopper == HOPPER_NO || (s->hopper == HOPPER_PERHAPS && !maybe))
+		return false;
+	return s->hopper == HOPPER_NAMED ? hopper_takes(k.head_dim, k.capped)
+					 : hopper_is_fastest(&k, true);
+}
+
+/* What cuDNN needs. Of context ranks that gather keys the first has the stretch that sees all of
+ * them. */
+static uint64_t
+library_workspace(
+    const struct model_config *c, const struct train_shape *s, const struct attention_shape *a)
+{
+	return s->reset_attention_mask || c->attn_logit_softcapping > 0 ? 0
+									: attention_workspace(a);
+}
+
+/* What the kernels for Hopper need, whatever stretch a context rank has: with fewer keys heads of a
+ * group may be apart. */
+static uint64_t
+hopper_run_workspace(const struct model_config *c, const struct layout *l,
+    const struct train_shape *s, const struct attention_shape *whole)
+{
+	bool gather = s->context_form == CONTEXT_GATHER;
+	uint64_t most = 0;
+
+	if (!whole->backward || !hopper_serves(c, s, true))
+		return 0;
+	for (int cp = 0; cp < (gather ? l->context_parallel_size : 1); cp++) {
+		struct position_range has[POSITION_RANGES];
+		int n = layout_positions(l, s->seq_length, cp, has);
+
+		for (int i = 0; i < n; i++) {
+			struct attention_shape a = *whole;
+			uint64_t bytes;
+
+			if (gather)
+				a.num_keys = has[i].first + has[i].count;
+			bytes = hopper_workspace(&a);
+			most = bytes > most ? bytes : most;
+		}
+	}
+	return most;
+}
+
+/* Counts local heads; every stage with layers needs the same. */
 uint64_t
 attention_run_workspace(
     const struct model_config *c, const struct layout *l, const struct train_shape *s)
@@ -51,9 +101,12 @@ attention_run_workspace(
 		.backward = !s->forward_only,
 		.deterministic = s->deterministic,
 	};
+	uint64_t own, other;
 
 	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->attention_dropout > 0 ||
-	    c->kv_channels % 8 || s->reset_attention_mask || c->attn_logit_softcapping > 0)
+	    c->kv_channels % 8)
 		return 0;
-	return attention_workspace(&a);
+	own = hopper_run_workspace(c, l, s, &a);
+	other = own && s->hopper != HOPPER_PERHAPS ? 0 : library_workspace(c, s, &a);
+	return own > other ? own : other;
 }

@@ -2,7 +2,7 @@
  * attention.c - which implementation of attention serves a call, and the calls to cuDNN
  *
  *   Hopper  bf16 and half on compute capability 9.0, heads of a multiple of 8 up to 128, no
- *           dropout; backward heads from 72 on, and only where it was asked for by name: hopper.c
+ *           dropout; where it was measured to be the fastest, or asked for by name: hopper.c
  *   cuDNN   bf16 and half, no documents, no dropout, no softcap: the fastest where the library is
  *           there
  *   tiled   bf16 and half, heads of a multiple of 8 up to 256, all of these too, where a block
@@ -14,6 +14,7 @@
  * than the call offers is not used.
  */
 #include "lib/base/mem.h"
+#include "lib/model/hopper.h"
 #include "train/cuda/attention/cudnn.h"
 #include "train/cuda/attention/hopper.h"
 #include "train/cuda/impl.h"
@@ -166,35 +167,17 @@ fits_tiles(const struct attention_cache *cache, const struct call *c)
 	    bytes <= cache->shared && c->t->scale > 0 && attention_keys(c->t) < (int64_t)1 << 30;
 }
 
-/* The forward passes for which the kernels for Hopper were measured to be the fastest, by
- * tests/bench/attention.c: on an H200, beside cuDNN 9.19, or the tiled kernels where that has
- * none. */
-static const struct {
-	int head_dim;
-	bool documents, cap;
-} hopper_fastest[] = {
-	{ 64, false, false },
-	{ 128, false, false },
-	{ 64, true, false },
-	{ 128, true, false },
-};
-
-/* Whether they serve: what they take if they were asked for by name, otherwise forward where they
- * are the fastest. */
+/* Whether the kernels for Hopper serve: what they take if they were asked for by name, otherwise
+ * where they are the fastest. */
 static bool
 fits_hopper(const struct attention_cache *cache, const struct call *c)
 {
-	bool documents = c->t->first.data != NULL, cap = c->t->softcap > 0;
+	struct attention_kind k = { c->t->head_dim, c->t->first.data != NULL, c->t->softcap > 0 };
 
-	if (!cache->hopper || !fits_tensor_cores(c) || !hopper_attention_takes(c->t))
+	if (!cache->hopper || !fits_tensor_cores(c) ||
+	    (cache->choice != ATTENTION_HOPPER && !hopper_is_fastest(&k, c->g != NULL)))
 		return false;
-	if (c->g)
-		return cache->choice == ATTENTION_HOPPER && hopper_attention_takes_bwd(c->g);
-	for (size_t i = 0; i < sizeof hopper_fastest / sizeof *hopper_fastest; i++)
-		if (hopper_fastest[i].head_dim == c->t->head_dim &&
-		    hopper_fastest[i].documents == documents && hopper_fastest[i].cap == cap)
-			return true;
-	return cache->choice == ATTENTION_HOPPER;
+	return c->g ? hopper_attention_takes_bwd(c->g) : hopper_attention_takes(c->t);
 }
 
 /* True for what the library is asked to compute. It has no backward pass for a single query, its

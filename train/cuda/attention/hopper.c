@@ -4,6 +4,7 @@
  */
 #include "train/cuda/attention/hopper.h"
 #include "lib/base/mem.h"
+#include "lib/model/hopper.h"
 #include "train/cuda/box.h"
 #include "train/cuda/maps.h"
 
@@ -17,7 +18,6 @@ struct hopper_attention {
 
 enum {
 	COUNTERS = 2,
-	FEW_COLUMNS = 264, /* in the backward pass */
 	/* Keys and values of heads whose tiles are computed at the same time. */
 	TOGETHER_BYTES = 32 << 20,
 };
@@ -79,10 +79,14 @@ hopper_attention_takes(const struct attention *t)
 {
 	int64_t tiles = int64_div_up(attention_queries(t), queries_of(t));
 
-	return t->head_dim <= 128 && t->head_dim % 8 == 0 && t->drop.p == 0 && t->scale > 0 &&
-	    (t->softcap == 0 || t->head_dim > 64) && attention_keys(t) < (int64_t)1 << 30 &&
+	return hopper_takes(t->head_dim, t->softcap > 0) && t->drop.p == 0 && t->scale > 0 &&
+	    attention_keys(t) < (int64_t)1 << 30 &&
 	    tiles * t->micro_batch * t->num_heads < (int64_t)1 << 30;
 }
+
+_Static_assert((int)HOPPER_BLOCK == HOPPER_KEYS && (int)HOPPER_ROWS_64 == HOPPER_TILE_64 &&
+	(int)HOPPER_ROWS_128 == HOPPER_TILE_128,
+    "the memory plan knows tiles and blocks");
 
 /* --- the backward pass: what it takes, and where it works ------------------------------------- */
 
@@ -93,63 +97,29 @@ rows_of(const struct attention *t)
 		t->head_dim <= 64 ? HOPPER_TILE_64 : HOPPER_TILE_128 };
 }
 
-/* Row tiles of all heads, and blocks of keys of a sample. */
-static int64_t
-row_tiles_of_all(const struct attention *t)
+/* As the memory plan counts. */
+static struct attention_shape
+shape_of(const struct attention *t)
 {
-	return (int64_t)t->micro_batch * t->num_heads * row_tiles_of(rows_of(t));
-}
-
-static int
-key_blocks_of(const struct attention *t)
-{
-	return (int)int64_div_up(attention_keys(t), HOPPER_KEYS);
-}
-
-/* Elements of a row tile's sum: those of the kernel's width. */
-static int64_t
-sum_of_tile(const struct attention *t)
-{
-	return t->head_dim <= 64 ? HOPPER_TILE_64 * 64 : HOPPER_TILE_128 * 128;
-}
-
-/* Whether heads of a group have columns of their own, since otherwise there are too few to keep a
- * GPU busy. The number is of no GPU in particular: bits depend on it. */
-static bool
-heads_apart(const struct attention *t)
-{
-	return t->num_heads > t->num_groups &&
-	    (int64_t)t->micro_batch * t->num_groups * key_blocks_of(t) < FEW_COLUMNS;
-}
-
-/* Elements of the parts of dk, or of dv, of all heads. */
-static int64_t
-parts_of(const struct attention *t)
-{
-	int64_t width = t->head_dim <= 64 ? 64 : 128;
-
-	return heads_apart(t) ? t->micro_batch * t->num_heads * attention_keys(t) * width : 0;
-}
-
-/* In elements of 4 bytes: a tile's sum, three statistics of its rows, its counter; last queries;
- * the counter of claims; parts of dk and of dv. */
-int64_t
-hopper_attention_workspace(const struct attention *t)
-{
-	return 4 *
-	    (row_tiles_of_all(t) * (sum_of_tile(t) + 3 * rows_of(t).rows + 1) +
-		(int64_t)t->micro_batch * key_blocks_of(t) + 1 + 2 * parts_of(t));
+	return (struct attention_shape){ .micro_batch_size = t->micro_batch,
+		.num_queries = attention_queries(t),
+		.num_keys = attention_keys(t),
+		.num_heads = t->num_heads,
+		.num_groups = t->num_groups,
+		.head_dim = t->head_dim,
+		.backward = true };
 }
 
 bool
 hopper_attention_takes_bwd(const struct attention_grad *t)
 {
 	const struct attention *a = &t->fwd;
+	struct attention_shape s = shape_of(a);
+	struct hopper_work w = hopper_work_of(&s);
 
 	return hopper_attention_takes(a) && t->work.data &&
-	    (int64_t)tensor_bytes(&t->work) >= hopper_attention_workspace(a) &&
-	    row_tiles_of_all(a) < (int64_t)1 << 30 &&
-	    (int64_t)a->micro_batch * a->num_groups * key_blocks_of(a) < (int64_t)1 << 30;
+	    (uint64_t)tensor_bytes(&t->work) >= hopper_workspace(&s) &&
+	    w.turns < (int64_t)1 << 30 && w.last * a->num_groups < (int64_t)1 << 30;
 }
 
 /* --- the calls -------------------------------------------------------------------------------- */
@@ -245,10 +215,11 @@ backward_call_of(
     const struct hopper_attention *h, const struct attention_grad *t, struct hopper_run how)
 {
 	const struct attention *a = &t->fwd;
-	bool apart = heads_apart(a) && !how.together;
+	struct attention_shape s = shape_of(a);
+	struct hopper_work w = hopper_work_of(&s);
+	bool apart = w.parts > 0 && !how.together;
 	int heads = apart ? 1 : a->num_heads / a->num_groups,
-	    pairs = a->micro_batch * a->num_heads / heads, columns = key_blocks_of(a);
-	int64_t tiles = row_tiles_of_all(a);
+	    pairs = a->micro_batch * a->num_heads / heads, columns = (int)w.last / a->micro_batch;
 	struct backward_call c = { .fwd = call_of(h, a),
 		.dout_rows = t->dout,
 		.dk = t->dk,
@@ -260,12 +231,12 @@ backward_call_of(
 		.sums = t->work.data,
 		.run = how };
 
-	c.statistics = c.sums + tiles * sum_of_tile(a) + 2 * parts_of(a);
 	for (int i = 0; i < 2 && apart; i++)
-		c.parts[i] = c.sums + tiles * sum_of_tile(a) + i * parts_of(a);
-	c.turns = (unsigned *)(c.statistics + tiles * 3 * c.rows.rows);
-	c.last = (int32_t *)(c.turns + tiles);
-	c.claimed = (unsigned *)(c.last + (int64_t)a->micro_batch * columns);
+		c.parts[i] = c.sums + w.sums + i * w.parts;
+	c.statistics = c.sums + w.sums + 2 * w.parts;
+	c.turns = (unsigned *)(c.statistics + w.statistics);
+	c.last = (int32_t *)(c.turns + w.turns);
+	c.claimed = (unsigned *)(c.last + w.last);
 	return c;
 }
 

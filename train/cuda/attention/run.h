@@ -16,9 +16,6 @@ struct hopper_run {
 	bool in_order, together;
 };
 
-/* Bytes of work that a backward pass needs. hopper.c */
-struct attention;
-int64_t hopper_attention_workspace(const struct attention *t);
 /* For the passes that the device is given from now on. attention.c */
 struct device;
 void cuda_attention_run(struct device *d, struct hopper_run how);

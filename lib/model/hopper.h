@@ -1,0 +1,42 @@
+/*
+ * hopper.h - attention of our own for Hopper: which heads it takes, where it is the fastest, and
+ * the memory that its backward pass works in
+ *
+ * One source for the memory plan and for the kernels of train/cuda/attention.
+ */
+#ifndef MODEL_HOPPER_H
+#define MODEL_HOPPER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One call of attention of a rank; queries and keys of a sample. */
+struct attention_shape {
+	int64_t micro_batch_size, num_queries, num_keys, num_heads, num_groups, head_dim;
+	bool backward, deterministic;
+};
+
+/* What an implementation is chosen by. */
+struct attention_kind {
+	int64_t head_dim;
+	bool documents, capped;
+};
+
+/* Whether the kernels take such heads, and whether they are the fastest of either pass. */
+bool hopper_takes(int64_t head_dim, bool capped);
+bool hopper_is_fastest(const struct attention_kind *k, bool backward);
+
+/* The backward pass: keys of a block; rows of a tile of heads of up to 64 columns, and to 128. */
+enum { HOPPER_BLOCK = 128, HOPPER_ROWS_64 = 128, HOPPER_ROWS_128 = 64 };
+
+/* Where it works, in elements of 4 bytes: sums of dq; parts of dk, and as many of dv, of heads
+ * whose keys are worked on apart from those of their group, or 0; statistics of rows; turns of
+ * tiles; last queries of blocks of keys. After these comes one counter. */
+struct hopper_work {
+	int64_t sums, parts, statistics, turns, last;
+};
+struct hopper_work hopper_work_of(const struct attention_shape *s);
+/* All of it in bytes, a multiple of 256. */
+uint64_t hopper_workspace(const struct attention_shape *s);
+
+#endif
