@@ -10,6 +10,7 @@
 #include "lib/base/cli.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
+#include "lib/model/block/workspace.h"
 #include "lib/model/hardware.h"
 #include "train/backend.h"
 #include "train/config/config.h"
@@ -506,7 +507,8 @@ check_comparisons(const struct train_config *c, struct err *e)
 	struct err ignored;
 	const struct backend *b = backend_choose(mtrain_backends[o->backend], &ignored);
 
-	if (o->verify_interval && b && !b->repeatable && !o->deterministic_mode)
+	if (o->verify_interval && b && !b->repeatable && !o->deterministic_mode &&
+	    !hopper_serves(&c->plan.model, &c->plan.shape, false))
 		return err_set(e,
 		    "--verify-interval %lld: needs --deterministic-mode on the %s backend, whose "
 		    "attention otherwise adds in an order that changes",
