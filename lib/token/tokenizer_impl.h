@@ -18,7 +18,7 @@ struct tokenizer {
 	int64_t before, after;    /* ids that tokenizer_encode puts around a text; -1: none */
 	const char *unigram_ties; /* static; NULL: there is no such rule */
 	const char *like;         /* likewise: the release of transformers */
-	const char *release;      /* static; the same where it makes another hash, or NULL */
+	const char *release;      /* static; what makes another hash of the same files, or NULL */
 	int num_files;
 	char *file[TOKENIZER_FILES];
 };

@@ -378,7 +378,7 @@ mtok: --null-tokenizer-eod-id: give --eod-id" ]
 	run mtok --input docs.jsonl -o out --tokenizer-type BertWordPieceCase
 	[ "$status" = 2 ]
 	[ "$output" = "mtok: unknown tokenizer type 'BertWordPieceCase': must be one of SentencePieceTokenizer, \
-GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, GPT2BPETokenizer, NullTokenizer" ]
+GPTSentencePieceTokenizer, Llama2Tokenizer, JapaneseSentencePiece, TikTokenizer, HuggingFaceTokenizer, GPT2BPETokenizer, NullTokenizer" ]
 	run mtok --input docs.jsonl -o out --tokenizer-type GPT2BPETokenizer $spm
 	expect 2 "mtok: GPT2BPETokenizer needs --vocab-file and --merge-file"
 	run mtok --input docs.jsonl -o out $spm --json-keys text text
@@ -482,6 +482,25 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, 
 	[ "${#lines[@]}" = 361 ]
 	run mtok info $spm extra
 	expect 2 "mtok: unexpected operand 'extra'"
+}
+
+@test "JapaneseSentencePiece: lines end in a piece, and eod is another one" {
+	mtok train -q --sentencepiece-defaults -o j.model --user-defined-symbols '<|endofline|>' \
+		'<|endoftext|>' '<|padding|>' --vocab-size 100 --soft-vocab-limit docs.jsonl
+	fork="--tokenizer-type JapaneseSentencePiece --vocab-file j.model"
+	sed 's/\\n/<|endofline|>/g' docs.jsonl >lines.jsonl
+	mtok -q --input docs.jsonl -o fork $fork
+	mtok -q --input lines.jsonl -o plain --tokenizer-model j.model
+	cmp fork_text_document.bin plain_text_document.bin
+	mtok -q --input docs.jsonl -o ended $fork --append-eod
+	grep -q '"eod_id": 4,' ended_text_document.json
+	mtok info $fork | grep -qx "$(printf 'pad_id\t5')"
+	[ "$(mtok decode fork_text_document $fork | head -n 2)" = \
+		"$(printf 'the quick brown fox number 37 jumps over the lazy dog\nand runs 7 miles')" ]
+	[ "$(mtok info $fork | grep hash)" != "$(mtok info --tokenizer-model j.model | grep hash)" ]
+	run mtok info --tokenizer-type JapaneseSentencePiece
+	[ "$status" = 2 ]
+	[[ $output == *"JapaneseSentencePiece needs --vocab-file" ]]
 }
 
 @test "train: the same model twice, unigram and bpe, symbols" {
