@@ -353,19 +353,30 @@ check_exclusive(const struct split_options *o, struct err *e)
 		  { each, last }, { first, embedding }, { first, loss }, { last, embedding },
 		  { last, loss } };
 
+	struct str all = { 0 };
+	int rc = 0;
+
 	for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
 		if (pair[i][0].given && pair[i][1].given)
-			return err_set(e, "--%s and --%s exclude each other: give one of them",
-			    pair[i][0].name, pair[i][1].name);
-	return 0;
+			str_addf(&all, "%s--%s and --%s exclude each other: give one of them",
+			    all.len ? "; " : "", pair[i][0].name, pair[i][1].name);
+	if (all.len)
+		rc = err_set(e, "%s", all.buf);
+	str_release(&all);
+	return rc;
 }
 
-/* Each virtual stage must have a layer, except the last. */
+/* Each virtual stage must have a layer, except the last, and the first where the options give it
+ * the embedding alone. */
 static int
-check_chunks(const struct layout *l, const struct model_config *c, struct err *e)
+check_chunks(const struct split_options *o, const struct layout *l, const struct model_config *c,
+    struct err *e)
 {
+	bool alone =
+	    o->account_for_embedding_in_pipeline_split || o->pipeline_model_parallel_layout;
 	int64_t p = l->pipeline_model_parallel_size, v = l->virtual_stages,
-		most = (c->num_layers + 1 < SPLIT_MAX ? c->num_layers + 1 : SPLIT_MAX) / p;
+		stages = c->num_layers + 1 + alone,
+		most = (stages < SPLIT_MAX ? stages : SPLIT_MAX) / p;
 
 	if (v == 1)
 		return 0;
@@ -428,7 +439,7 @@ split_resolve(const struct split_options *o, const struct model_config *c, int64
 		return -1;
 	if (each)
 		l->virtual_stages = ends.first / each;
-	if (check_chunks(l, c, e) < 0)
+	if (check_chunks(o, l, c, e) < 0)
 		return -1;
 	if (each || typed || counted)
 		return cut_equally(o, &ends, l, e);

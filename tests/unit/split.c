@@ -201,6 +201,24 @@ test_chunks(void)
 			       .decoder_first_pipeline_num_layers = 2 },
 		      14, 4),
 	    "Et|t*2|t*2|t*2|t|t*2|t*2|t*2L");
+	/* Both ends may be alone, where the options say so. */
+	CHECK_STR(resolved(&(struct split_options){ .num_virtual_stages_per_pipeline_rank = 2,
+			       .account_for_embedding_in_pipeline_split = true,
+			       .account_for_loss_in_pipeline_split = true },
+		      6, 4),
+	    "E|t|t|t|t|t|t|L");
+	CHECK_STR(text("E|t|t|t|t|t|t|L", 6, 4), "E|t|t|t|t|t|t|L");
+	CHECK_STR(
+	    resolved(&(struct split_options){ .num_virtual_stages_per_pipeline_rank = 2 }, 6, 4),
+	    "--num-virtual-stages-per-pipeline-rank 2: must be at most 1, so that 4 stages of them "
+	    "have layers (try 1)");
+	CHECK_STR(resolved(&(struct split_options){ .num_layers_per_virtual_pipeline_stage = 1,
+			       .decoder_first_pipeline_num_layers = 2,
+			       .decoder_last_pipeline_num_layers = 2 },
+		      16, 4),
+	    "--num-layers-per-virtual-pipeline-stage and --decoder-first-pipeline-num-layers "
+	    "exclude each other: give one of them; --num-layers-per-virtual-pipeline-stage and "
+	    "--decoder-last-pipeline-num-layers exclude each other: give one of them");
 	CHECK_STR(resolved(&(struct split_options){ .num_virtual_stages_per_pipeline_rank = 2,
 			       .decoder_first_pipeline_num_layers = 3 },
 		      15, 4),
