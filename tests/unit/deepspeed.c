@@ -1,5 +1,6 @@
 /* deepspeed.c - DeepSpeed's configuration beside the options, lengths in tokens, dropped tokens */
 #include "lib/base/io.h"
+#include "lib/base/prog.h"
 #include "tests/check.h"
 #include "train/config/config.h"
 
@@ -149,9 +150,35 @@ tokens(void)
 	    "seq-length 128\nglobal-batch-size 4\ntrain-samples 100\n", "");
 	gives("{}", "--train-tokens 12800 --train-iters 20 --global-batch-size 4 --seq-length 128",
 	    "seq-length 128\nglobal-batch-size 4\ntrain-iters 20\n", "");
+	/* A warm-up may end within a sample; a run and a decay may not. */
+	gives("{}", "--train-tokens 1280 --lr-warmup-tokens 200 --seq-length 128",
+	    "seq-length 128\ntrain-samples 10\nlr-warmup-tokens 200\n",
+	    "--train-tokens 1280: is --train-samples 10 here\n"
+	    "--lr-warmup-tokens 200: is 1.5625 samples here\n");
+	refuses("{}", "--lr-decay-tokens 1000 --seq-length 128",
+	    "--lr-decay-tokens 1000: must be a multiple of --seq-length 128 (try 896)");
 	refuses("{}", "--train-tokens 1000 --seq-length 128",
 	    "--train-tokens 1000: must be a multiple of --seq-length 128 (try 896)");
 	refuses("{}", "--train-tokens 1000", "--seq-length: is needed");
+}
+
+/* As DeepSpeed's scheduler divides tokens, a warm-up of 1.5625 samples has 64% of the rate at 1. */
+static void
+warm_up(void)
+{
+	static const char line[] =
+	    "--dry-run --num-layers 2 --hidden-size 32 --num-attention-heads 4 --vocab-size 100 "
+	    "--seq-length 128 --global-batch-size 1 --lr 1e-3 --min-lr 0 --train-tokens 1280 "
+	    "--lr-warmup-tokens 200 --lr-decay-style linear";
+	struct train_config c;
+	struct err e = { "" };
+
+	free(parse(&c, line));
+	CHECK(train_configure(&c, 1, &e) == 0);
+	CHECK_STR(e.msg, "");
+	CHECK_NEAR(lr_at(&c.schedule, 1), 1e-3 * 128 / 200, 1e-18);
+	CHECK_NEAR(lr_at(&c.schedule, 2), 1e-3 * (1280 - 256) / (1280 - 200), 1e-18);
+	train_release(&c);
 }
 
 static void
@@ -180,12 +207,14 @@ main(void)
 {
 	int fd = mkstemp(path);
 
+	prog_quiet(-1);
 	CHECK(fd >= 0);
 	close(fd);
 	agreement();
 	precisions();
 	stages();
 	tokens();
+	warm_up();
 	experts();
 	unlink(path);
 	return check_done();

@@ -360,6 +360,8 @@ schedule_lengths(const struct train_config *c, struct lr_schedule *s)
 		s->decay_samples = s->wd_samples;
 	if (opt_given(&c->parse, "lr-warmup-fraction"))
 		s->warmup_samples = o->lr_warmup_fraction * (double)s->decay_samples;
+	if (o->lr_warmup_tokens)
+		s->warmup_samples = (double)o->lr_warmup_tokens / (double)c->plan.shape.seq_length;
 }
 
 /* Lengths are in the run's unit, only one option gives the length of the warm-up, and WSD has a
@@ -390,6 +392,10 @@ check_lengths(const struct train_config *c, struct err *e)
 	if (opt_given(&c->parse, "lr-warmup-fraction") && warmup->value[samples])
 		return err_set(e, "--lr-warmup-fraction %g: excludes --%s %lld: give one of them",
 		    o->lr_warmup_fraction, warmup->name[samples], warmup->value[samples]);
+	if (opt_given(&c->parse, "lr-warmup-fraction") && o->lr_warmup_tokens)
+		return err_set(e,
+		    "--lr-warmup-fraction %g: excludes --lr-warmup-tokens %lld: give one of them",
+		    o->lr_warmup_fraction, (long long)o->lr_warmup_tokens);
 	if (lr_has_tail(o->lr_decay_style) && !opt_given(&c->parse, tail[samples]))
 		return err_set(e, "--lr-decay-style %s: needs --%s, the length of its tail",
 		    lr_styles[o->lr_decay_style], tail[samples]);

@@ -309,11 +309,13 @@ deepspeed_read(struct train_config *c)
 static const struct length {
 	const char *tokens, *samples;
 	size_t off;
+	bool fraction; /* need not be whole */
 } lengths[] = {
-	{ "train-tokens", "train-samples", offsetof(struct train_options, train_tokens) },
-	{ "lr-decay-tokens", "lr-decay-samples", offsetof(struct train_options, lr_decay_tokens) },
-	{ "lr-warmup-tokens", "lr-warmup-samples",
-	    offsetof(struct train_options, lr_warmup_tokens) },
+	{ "train-tokens", "train-samples", offsetof(struct train_options, train_tokens), false },
+	{ "lr-decay-tokens", "lr-decay-samples", offsetof(struct train_options, lr_decay_tokens),
+	    false },
+	{ "lr-warmup-tokens", "lr-warmup-samples", offsetof(struct train_options, lr_warmup_tokens),
+	    true },
 };
 
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
@@ -327,7 +329,8 @@ deepspeed_samples(const char *tokens)
 	return NULL;
 }
 
-/* The samples of a length; -1 after an error. */
+/* The samples of a length; -1 after an error, and for a warm-up that is no whole number of samples,
+ * which the schedule takes as it is. */
 static int64_t
 in_samples(struct train_config *c, const struct length *l, int64_t value)
 {
@@ -341,10 +344,14 @@ in_samples(struct train_config *c, const struct length *l, int64_t value)
 	low = value / seq * seq;
 	if (low == value)
 		return value / seq;
-	opt_rule(&c->parse,
-	    err_set(&e, "--%s %lld: must be a multiple of --seq-length %lld (try %lld)", l->tokens,
-		(long long)value, (long long)seq, (long long)(low ? low : seq)),
-	    &e);
+	if (l->fraction)
+		str_addf(&c->parse.notes, "--%s %lld: is %.12g samples here\n", l->tokens,
+		    (long long)value, (double)value / (double)seq);
+	else
+		opt_rule(&c->parse,
+		    err_set(&e, "--%s %lld: must be a multiple of --seq-length %lld (try %lld)",
+			l->tokens, (long long)value, (long long)seq, (long long)(low ? low : seq)),
+		    &e);
 	return -1;
 }
 
@@ -378,7 +385,10 @@ convert(struct train_config *c, const struct length *l)
 	char text[96];
 	struct err e;
 
+	if (samples < 0 && l->fraction)
+		return;
 	*value = 0;
+	forget(c, l->tokens);
 	if (samples < 0 || (length && !tokens_end_first(c, samples)))
 		return;
 	if (length && c->o.train_iters) {
@@ -394,12 +404,9 @@ convert(struct train_config *c, const struct length *l)
 void
 deepspeed_tokens(struct train_config *c)
 {
-	for (size_t i = 0; i < LENGTHS; i++) {
-		if (!opt_given(&c->parse, lengths[i].tokens))
-			continue;
-		convert(c, &lengths[i]);
-		forget(c, lengths[i].tokens);
-	}
+	for (size_t i = 0; i < LENGTHS; i++)
+		if (opt_given(&c->parse, lengths[i].tokens))
+			convert(c, &lengths[i]);
 }
 
 /* --- experts ---------------------------------------------------------------------------------- */

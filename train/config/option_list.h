@@ -57,7 +57,7 @@
 	   "the same as a share of the decay, instead of either") \
 	DO(NUM, VALUE, "lr-warmup-init", lr_warmup_init, 0, INFINITY, "0", \
 	   "learning rate of the first step", \
-	   .needs = "lr-warmup-iters|lr-warmup-samples|lr-warmup-fraction") \
+	   .needs = "lr-warmup-iters|lr-warmup-samples|lr-warmup-tokens|lr-warmup-fraction") \
 	DO(CHOICE, VALUE, "lr-wsd-decay-style", lr_wsd_decay_style, wsd_styles, "exponential", \
 	   "shape of the tail of WSD", .needs = "lr-decay-style=WSD") \
 	DO(INT, VALUE, "lr-wsd-decay-iters", lr_wsd_decay_iters, 0, NULL, \
@@ -360,7 +360,7 @@
 	DO(INT, VALUE, "lr-decay-tokens", lr_decay_tokens, 1, NULL, \
 	   "--lr-decay-samples times --seq-length") \
 	DO(INT, VALUE, "lr-warmup-tokens", lr_warmup_tokens, 0, NULL, \
-	   "--lr-warmup-samples times --seq-length") \
+	   "--lr-warmup-samples times --seq-length; the samples need not be whole") \
 	DO(GROUP, "Inference") \
 	DO(STRING, PRESENCE, "tokens-file", tokens_file, "F.npy", NULL, \
 	   "int32 or int64 tokens [s]: run them once, forward") \
