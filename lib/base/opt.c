@@ -107,11 +107,26 @@ opt_read_number(const char *text, double *out)
 	return !*end && end != digits && isfinite(*out);
 }
 
+/* A later value wins, also over one that was out of range: other programs look at the last. */
+static void
+forget_range(struct opt_parse *p, const struct opt *o)
+{
+	struct opt_errors *l = p->errors;
+	int n = 0;
+
+	for (int i = 0; i < l->count; i++)
+		if (l->item[i].range != o)
+			l->item[n++] = l->item[i];
+	l->bad[o - p->table] = l->bad[o - p->table] && n == l->count;
+	l->count = n;
+}
+
 /* min == max means that the row has no range. Bounds are doubles, exact up to 2^53, far above any
  * bound. */
 static bool
 in_range(struct opt_parse *p, const struct opt *o, double v, const char *text)
 {
+	forget_range(p, o);
 	if (o->min == o->max || (v >= o->min && v <= o->max))
 		return true;
 	if (isinf(o->max))
@@ -119,6 +134,7 @@ in_range(struct opt_parse *p, const struct opt *o, double v, const char *text)
 	else
 		opt_fail(
 		    p, o, "--%s %s: must be from %.12g to %.12g", o->name, text, o->min, o->max);
+	p->errors->item[p->errors->count - 1].range = o;
 	return false;
 }
 

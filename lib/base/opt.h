@@ -138,6 +138,7 @@ struct opt_error {
 	const char *text; /* the line, or the name of a refused option; in the pool */
 	bool needed;      /* text is an option that is missing, and `other` what may replace it */
 	const char *other;
+	const struct opt *range; /* of a value out of range, which a later value replaces */
 };
 
 struct opt_errors {

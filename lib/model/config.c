@@ -233,6 +233,8 @@ static int
 check_experts(const struct model_config *c, struct err *e)
 {
 	bool softmax = c->moe_router_score_function == ROUTER_SCORE_SOFTMAX;
+	/* A softmax over one expert is always 1, which teaches the router nothing. */
+	bool alone = softmax && c->moe_router_topk == 1 && !c->moe_router_pre_softmax;
 
 	if (c->num_experts == 0)
 		return 0;
@@ -243,13 +245,13 @@ check_experts(const struct model_config *c, struct err *e)
 	if (c->moe_router_load_balancing_type >= BALANCING_BUILT)
 		return err_set(e,
 		    "--moe-router-load-balancing-type %s: is not supported: must be aux_loss, "
-		    "seq_aux_loss or none",
-		    balancing_names[c->moe_router_load_balancing_type]);
+		    "seq_aux_loss or none%s",
+		    balancing_names[c->moe_router_load_balancing_type],
+		    alone ? "; with --moe-router-topk 1 these need --moe-router-pre-softmax" : "");
 	if (c->moe_router_topk > c->num_experts)
 		return err_set(e, "--moe-router-topk %lld: must be at most --num-experts %lld",
 		    (long long)c->moe_router_topk, (long long)c->num_experts);
-	/* A softmax over one expert is always 1, which teaches the router nothing. */
-	if (softmax && c->moe_router_topk == 1 && !c->moe_router_pre_softmax)
+	if (alone)
 		return err_set(e,
 		    "--moe-router-topk 1: needs --moe-router-pre-softmax, or the weight of every "
 		    "token's expert is 1");

@@ -98,13 +98,14 @@ fp8_resolve(const struct fp8_options *o, const struct model_config *c, const str
 		return err_set(e,
 		    "--fp8-recipe %s: is not supported; give delayed, tensorwise or blockwise",
 		    fp8_recipes[o->recipe]);
-	if (s->dtype != DTYPE_BF16)
-		return err_set(e, "--fp8-format %s: needs --bf16", format);
-	if (s->sharding == SHARDING_PARAMS)
-		return err_set(e,
-		    "--fp8-format %s: 8-bit copies are made of whole weights: "
-		    "--data-parallel-sharding-strategy must be at most optim_grads",
-		    format);
+	if (s->dtype != DTYPE_BF16 || s->sharding == SHARDING_PARAMS)
+		return err_set(e, "--fp8-format %s: %s%s%s", format,
+		    s->dtype != DTYPE_BF16 ? "needs --bf16" : "",
+		    s->dtype != DTYPE_BF16 && s->sharding == SHARDING_PARAMS ? "; " : "",
+		    s->sharding == SHARDING_PARAMS
+			? "8-bit copies are made of whole weights: "
+			  "--data-parallel-sharding-strategy must be at most optim_grads"
+			: "");
 	if (ends && o->recipe == FP8_DELAYED)
 		return err_set(
 		    e, "--first-last-layers-bf16: needs --fp8-recipe tensorwise or blockwise");

@@ -223,6 +223,14 @@ note_kept(const struct opt_parse *p, const struct run_options *o, const struct m
 	str_release(&differences);
 }
 
+/* Of one replica of the model. A product of sizes that divide nothing may be beyond 64 bits. */
+static double
+ranks_each(const struct layout *l)
+{
+	return (double)l->tensor_model_parallel_size * (double)l->context_parallel_size *
+	    (double)l->pipeline_model_parallel_size;
+}
+
 /*
  * world = t p c d: data parallelism is what the other axes leave over, so the ranks that one
  * replica of the model takes must divide those there are. The model's rules are checked first, with
@@ -234,8 +242,7 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	struct layout *l = &plan->layout;
 	int64_t t = o->layout.tensor_model_parallel_size, c = o->layout.context_parallel_size,
 		p = o->layout.pipeline_model_parallel_size;
-	/* A product of sizes that divide nothing here may be beyond 64 bits. */
-	double each = (double)t * (double)c * (double)p, most = floor((double)world / each);
+	double each = ranks_each(&o->layout), most = floor((double)world / each);
 	char context[64] = "";
 
 	*l = o->layout;
@@ -253,8 +260,6 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 		    (long long)world, (long long)t, context, (long long)p, each,
 		    (most < 1 ? 1 : most) * each);
 	l->data_parallel_size = world / layout_world(l);
-	if (layout_check_experts(l, &plan->model, e) < 0)
-		return -1;
 	return 0;
 }
 
@@ -355,13 +360,21 @@ check_turns(const struct run_plan *plan, const char *option, struct err *e)
 	return 0;
 }
 
+/* The option that sets the sizes. */
+static const char *
+batch_option(const struct run_options *o)
+{
+	if (o->step_batch_size_schedule)
+		return "step-batch-size-schedule";
+	return o->rampup_batch_size.count ? "rampup-batch-size" : "global-batch-size";
+}
+
+/* The sizes of the steps, each a multiple of what all ranks process at once. */
 static int
-resolve_batch(
+batch_sizes(
     const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
 {
-	const char *option = o->step_batch_size_schedule ? "step-batch-size-schedule"
-	    : o->rampup_batch_size.count                 ? "rampup-batch-size"
-							 : "global-batch-size";
+	const char *option = batch_option(o);
 	int64_t uneven;
 
 	plan->shape.micro_batch_size = o->micro_batch_size;
@@ -370,9 +383,21 @@ resolve_batch(
 	uneven = batch_uneven(&plan->ramp, at_once(plan));
 	plan->global_batch_size = plan->eval_batch_size = batch_largest(&plan->ramp);
 	plan->shape.num_microbatches = run_microbatches(plan, plan->global_batch_size);
-	if (run_check_batch(plan, option, uneven ? uneven : plan->global_batch_size, e) < 0)
-		return -1;
-	return check_turns(plan, option, e);
+	return run_check_batch(plan, option, uneven ? uneven : plan->global_batch_size, e);
+}
+
+/* Beside a rule about the model that has failed, which the sizes do not need. */
+static void
+batch_alone(const struct opt_parse *p, const struct run_options *o, int64_t world)
+{
+	struct run_plan plan = { .layout = o->layout };
+	double rows = (double)world / ranks_each(&o->layout);
+	struct err e;
+
+	plan.layout.data_parallel_size = (int64_t)rows;
+	if (rows == floor(rows) && !opt_bad_group(p, "Layout") &&
+	    opt_given(p, "global-batch-size") && !opt_given(p, "step-batch-size-schedule"))
+		opt_rule(p, batch_sizes(p, o, &plan, &e), &e);
 }
 
 /* How ranks share a sequence. */
@@ -635,14 +660,17 @@ resolve_sizes(const struct opt_parse *p, const struct run_options *o, int64_t wo
     struct run_plan *plan)
 {
 	struct err e;
+	int rc;
 
 	if (opt_bad_group(p, "Layout") ||
-	    opt_rule(p, resolve_layout(o, world_size, plan, &e), &e) < 0 ||
-	    opt_rule(p, resolve_shape(p, o, plan, &e), &e) < 0)
+	    opt_rule(p, resolve_layout(o, world_size, plan, &e), &e) < 0)
 		return -1;
-	if (opt_rule(p,
-		split_resolve(&o->split, &plan->model, plan->shape.seq_length, &plan->layout, &e),
-		&e) < 0)
+	rc = opt_rule(p, layout_check_experts(&plan->layout, &plan->model, &e), &e);
+	if (opt_rule(p, resolve_shape(p, o, plan, &e), &e) < 0)
+		return -1;
+	rc |= opt_rule(p,
+	    split_resolve(&o->split, &plan->model, plan->shape.seq_length, &plan->layout, &e), &e);
+	if (rc < 0)
 		return -1;
 	plan->layout.overlap_p2p = o->overlap_p2p_communication && layout_chunks(&plan->layout) > 1;
 	return 0;
@@ -660,7 +688,9 @@ resolve_rest(const struct opt_parse *p, const struct run_options *o, struct run_
 	rc |= opt_rule(p, resolve_context(o, plan, notes, &e), &e);
 	rc |= opt_rule(p, check_offloaded(plan, &e), &e);
 	rc |= opt_rule(p, check_modules(plan, &e), &e);
-	rc |= opt_rule(p, resolve_batch(p, o, plan, &e), &e);
+	rc |= opt_rule(p, batch_sizes(p, o, plan, &e), &e) < 0
+	    ? -1
+	    : opt_rule(p, check_turns(plan, batch_option(o), &e), &e);
 	rc |= opt_rule(p, check_residual(plan, &e), &e);
 	rc |= opt_rule(p, optim_types_resolve(&o->optim_types, &plan->layout, s, notes, &e), &e);
 	rc |= opt_rule(p, check_offload(plan, &e), &e);
@@ -702,13 +732,15 @@ run_rules(const struct opt_parse *p, const struct run_options *o, int64_t world_
 
 	memset(plan, 0, sizeof *plan);
 	rc = opt_rule(p, resolve_recompute(p, o, &s->recompute, &e), &e);
-	if (model_rules(p, o, vocab_size, &plan->model) < 0)
+	s->offloaded_layers = o->cpu_offloading_num_layers;
+	if (model_rules(p, o, vocab_size, &plan->model) < 0) {
+		batch_alone(p, o, world_size);
+		return -1;
+	}
+	if (resolve_sizes(p, o, world_size, plan) < 0)
 		return -1;
 	if (o->model.keep_recipe)
 		note_kept(p, o, &plan->model, notes);
-	s->offloaded_layers = o->cpu_offloading_num_layers;
-	if (resolve_sizes(p, o, world_size, plan) < 0)
-		return -1;
 	if (resolve_rest(p, o, plan, notes) < 0 || rc < 0)
 		return -1;
 	note_effects(plan, notes);

@@ -263,8 +263,10 @@ train_length(struct train_config *c, struct err *e)
 	if (o->train_iters && changes)
 		return err_set(e,
 		    "--train-iters %lld: a run with --%s is counted in samples: give "
-		    "--train-samples",
-		    (long long)o->train_iters, changes);
+		    "--train-samples%s%s",
+		    (long long)o->train_iters, changes,
+		    o->lr_decay_iters ? ", and --lr-decay-samples for --lr-decay-iters" : "",
+		    o->lr_warmup_iters ? ", and --lr-warmup-samples for --lr-warmup-iters" : "");
 	if (check_counts(o, &c->plan, e) < 0)
 		return -1;
 	c->train_iters = o->train_iters;

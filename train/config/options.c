@@ -50,7 +50,8 @@ static const char *const muon_tp_modes[] = { "duplicated", "distributed", NULL }
 static const char *const muon_scalar_optimizers[] = { "adam", NULL };
 static const char *const timing_options[] = { "max", "minmax", "all", NULL };
 static const char *const dataloaders[] = { "single", "cyclic", NULL };
-static const char *const tokenizer_words[] = { "PretrainedFromHF", "HuggingFaceTokenizer", NULL };
+static const char *const tokenizer_words[] = { "PretrainedFromHF", "HuggingFaceTokenizer",
+	"HFTokenizer", "HuggingFaceTokenizer", NULL };
 static const char *const data_changes[] = { "refuse", "restart", "exclude-seen", NULL };
 
 const struct opt mtrain_opts[] = {
