@@ -353,9 +353,8 @@ opt_values(int count, char *const *word)
 	return n;
 }
 
-/* False for what a value cannot be: two dashes and more, or the letter of an option. */
-static bool
-is_value(const struct opt_parse *p, const char *word)
+bool
+opt_is_value(const struct opt_parse *p, const char *word)
 {
 	return !opt_is_option(word) ||
 	    (word[1] != '-' && (word[2] || !find_letter(p->table, word[1])));
@@ -368,21 +367,22 @@ apply_note(
     struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word)
 {
 	const struct opt_foreign *f = o->def ? opt_foreign_find(p->foreign, o->name) : NULL;
-	const char *value = inline_value ? inline_value : count > 0 ? word[0] : NULL;
+	bool follows = !inline_value && count > 0 && opt_is_value(p, word[0]);
+	const char *value = follows ? word[0] : inline_value;
 
-	if (!o->def) {
+	if (opt_takes(o) && !value)
+		opt_fail(p, o, "--%s: needs a value: %s", o->name, o->def ? o->def : opt_unit(o));
+	else if (!opt_takes(o) && inline_value)
+		opt_fail(p, o, "--%s: takes no value", o->name);
+	else if (!o->def)
 		opt_meet(p, &(struct opt_met){ .name = o->name, .why = o->help });
-		return inline_value ? 0 : opt_values(count, word);
-	}
-	if (!value || (!inline_value && opt_is_option(value))) {
-		opt_fail(p, o, "--%s: needs a value: %s", o->name, o->def);
-		return 0;
-	}
-	if (strcmp(value, o->def) != 0 && f)
+	else if (strcmp(value, o->def) != 0 && f)
 		opt_refuse(p, f);
 	else if (strcmp(value, o->def) != 0)
 		opt_fail(p, o, "--%s %s: must be %s", o->name, value, o->def);
-	return !inline_value;
+	if (!follows || !opt_takes(o))
+		return 0;
+	return opt_takes(o) > 1 ? opt_values(count, word) : 1;
 }
 
 static int
@@ -405,7 +405,7 @@ static int
 apply_scalar(
     struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word)
 {
-	if (inline_value || (count > 0 && is_value(p, word[0]))) {
+	if (inline_value || (count > 0 && opt_is_value(p, word[0]))) {
 		store(p, o, inline_value ? inline_value : word[0]);
 		return !inline_value;
 	}
@@ -459,7 +459,7 @@ opt_apply(
 	case OPT_QUIET: p->level = -1; return 0;
 	case OPT_VERBOSE: p->level = 1; return 0;
 	case OPT_CONFIG:
-		if (!inline_value && !(count > 0 && is_value(p, word[0]))) {
+		if (!inline_value && !(count > 0 && opt_is_value(p, word[0]))) {
 			opt_fail(p, o, "--config: needs a file");
 			return 0;
 		}
@@ -554,11 +554,24 @@ read_configs(struct opt_parse *p, int argc, char **argv)
 
 		if (!strncmp(argv[i], "--config=", 9))
 			path = argv[i] + 9;
-		else if (!strcmp(argv[i], "--config") && i + 1 < argc && is_value(p, argv[i + 1]))
+		else if (!strcmp(argv[i], "--config") && i + 1 < argc &&
+		    opt_is_value(p, argv[i + 1]))
 			path = argv[++i];
 		if (path)
 			read_config(p, path);
 	}
+}
+
+/* How many values an option takes; NULL: there is no such option. */
+static const char *
+how_many(const struct opt_parse *p, const char *name)
+{
+	const struct opt *o = opt_find(p->table, name);
+	const struct opt_foreign *f = o ? NULL : opt_foreign_find(p->foreign, name);
+
+	if (o)
+		return opt_takes(o) ? "one" : "no";
+	return f ? f->words ? "one" : "no" : NULL;
 }
 
 /* A word that belongs to no option, where operands are none: most often a value has a blank too
@@ -566,11 +579,12 @@ read_configs(struct opt_parse *p, int argc, char **argv)
 static void
 stray(struct opt_parse *p, const char *word, const char *option)
 {
-	const struct opt *o = option ? opt_find(p->table, option + strspn(option, "-")) : NULL;
+	const char *name = option ? option + strspn(option, "-") : "";
+	const char *many = how_many(p, name);
 
-	if (o)
-		opt_fail(p, o, "'%s': %s, after --%s, which takes %s value", word, p->no_operands,
-		    o->name, takes_value(o) ? "one" : "no");
+	if (many)
+		opt_fail(p, opt_find(p->table, name), "'%s': %s, after --%s, which takes %s value",
+		    word, p->no_operands, name, many);
 	else
 		opt_fail(p, NULL, "'%s': %s", word, p->no_operands);
 }

@@ -18,9 +18,10 @@
  *   OPT_STRING  const char * field
  *   OPT_CHOICE  int field, index into choices
  *   OPT_LIST    struct opt_list field: every word up to the next option
- *   OPT_NOTE    accepted, takes any words, changes nothing here; `help` says why to the user. With
- *               def it takes this one value, without a word; with another it is the option of this
- *               name among those of other programs
+ *   OPT_NOTE    accepted, changes nothing here; `help` says why to the user. max is the number of
+ *               words that it takes, 2 for all up to the next option. With def it takes this one
+ *               value, without a word; with another it is the option of this name among those of
+ *               other programs
  *   OPT_GROUP   a heading for --help and the manual
  */
 #ifndef BASE_OPT_H
@@ -113,9 +114,12 @@ enum foreign {
  * by "; ": a value, where * stands for any text and @x for the value of option x, is a note, and
  * "value=to" an alias.
  */
+enum { OPT_MAYBE = -1, /* 0 or 1 */ OPT_MANY = -2 /* all up to the next option */ };
+
 struct opt_foreign {
 	const char *name;
 	enum foreign kind;
+	int words; /* that its program takes after the name: 0, 1, or one of below */
 	const char *to, *values;
 	const char *why; /* without effect, or refused: a short statement */
 };

@@ -20,6 +20,8 @@ struct opt_met {
 
 /* '_' equals '-', and with fold upper case equals lower case. */
 bool opt_same_name(const char *a, const char *b, bool fold);
+/* False for what a value cannot be: two dashes and more, or the letter of an option. */
+bool opt_is_value(const struct opt_parse *p, const char *word);
 /* The number of words before the next option. */
 int opt_values(int count, char *const *word);
 /* A finite number, with '_' between digits as Python has it. */

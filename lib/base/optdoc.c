@@ -26,6 +26,7 @@ opt_takes(const struct opt *o)
 	case OPT_COMPLETION: return 1;
 	case OPT_LIST:
 	case OPT_HELP: return 2;
+	case OPT_NOTE: return o->def ? 1 : (int)o->max;
 	default: return 0;
 	}
 }

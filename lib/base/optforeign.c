@@ -117,26 +117,6 @@ expand(
 		    value ? value : "", p->met[p->met_count - 1].to);
 }
 
-/* Returns the words used: a value, where `to` has a place for one. */
-static int
-alias(struct opt_parse *p, const struct opt_foreign *f, const char *inline_value, int count,
-    char **word)
-{
-	bool takes = strchr(f->to, '$');
-	const char *value = inline_value ? inline_value : count > 0 ? word[0] : NULL;
-
-	if (takes && !value) {
-		opt_fail(p, NULL, "--%s: needs a value", f->name);
-		return 0;
-	}
-	if (!takes && inline_value) {
-		opt_fail(p, NULL, "--%s: takes no value", f->name);
-		return 0;
-	}
-	expand(p, f, f->to, strlen(f->to), takes ? value : NULL);
-	return takes && !inline_value;
-}
-
 /* --- by value --------------------------------------------------------------------------------- */
 
 /* As a number where both are numbers; a star at the front or the end is any text. */
@@ -241,28 +221,44 @@ check_same(struct opt_parse *p, struct opt_met *m)
 	str_release(&line);
 }
 
+/* The words that belong to the option: as many as its program takes, where there are so many. */
+static int
+taken(const struct opt_parse *p, const struct opt_foreign *f, int count, char *const *word)
+{
+	int n = opt_values(count, word);
+
+	switch (f->words) {
+	case 0: return 0;
+	case 1: return count > 0 && opt_is_value(p, word[0]);
+	case OPT_MAYBE: return n > 0;
+	default: return n;
+	}
+}
+
 int
 opt_foreign_apply(struct opt_parse *p, const struct opt_foreign *f, const char *inline_value,
     int count, char **word)
 {
-	int n = inline_value ? 0 : opt_values(count, word);
+	int n = inline_value ? 0 : taken(p, f, count, word);
+	bool refused = f->kind > FOREIGN_SAME;
 
-	switch (f->kind) {
-	case FOREIGN_ALIAS: return alias(p, f, inline_value, n, word);
-	case FOREIGN_SAME:
-		if (!inline_value && !n)
-			opt_fail(p, NULL, "--%s: needs a value", f->name);
-		else
-			by_value(p, f, inline_value ? inline_value : joined(p, n, word));
-		return n;
-	case FOREIGN_NOTE:
-		opt_meet(p, &(struct opt_met){ .row = f, .name = f->name, .why = f->why });
-		return n;
-	default:
+	if (refused)
 		opt_refuse(p, f);
-		opt_meet(p, &(struct opt_met){ .row = f, .name = f->name });
-		return n;
-	}
+	else if (f->words == 0 && inline_value)
+		opt_fail(p, NULL, "--%s: takes no value", f->name);
+	else if (f->words == 1 && !inline_value && !n)
+		opt_fail(p, NULL, "--%s: needs a value", f->name);
+	else if (f->kind == FOREIGN_ALIAS)
+		expand(p, f, f->to, strlen(f->to),
+		    inline_value ? inline_value
+			: n      ? word[0]
+				 : NULL);
+	else if (f->kind == FOREIGN_SAME)
+		by_value(p, f, inline_value ? inline_value : joined(p, n, word));
+	if (refused || f->kind == FOREIGN_NOTE)
+		opt_meet(p,
+		    &(struct opt_met){ .row = f, .name = f->name, .why = refused ? NULL : f->why });
+	return n;
 }
 
 /* --- notes ------------------------------------------------------------------------------------ */

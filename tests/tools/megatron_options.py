@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """megatron_options.py CHECKOUT [--new] - the options of a checkout of Megatron-LM
 
-Prints name, source, type and default of each option of megatron/training and of the configuration
-classes that its ArgumentGroupFactory turns into options. With --new it prints those that mtrain
-knows neither as its own nor as another program's, and ends with status 1 if there are any. For
-development alone: nothing that is built or run needs it.
+Prints name, source, type, default and number of words (0, 1, ? or *) of each option of
+megatron/training and of the configuration classes that its ArgumentGroupFactory turns into options.
+With --new it prints those that mtrain knows neither as its own nor as another program's, and those
+of other programs that take another number of words there, and ends with status 1 if there are any.
+For development alone: nothing that is built or run needs it.
 """
 import ast
 import pathlib
@@ -35,6 +36,22 @@ def keyword(call, name):
         if k.arg == name:
             return k.value
     return None
+
+
+def words_of(call):
+    """The words that an add_argument takes."""
+    action, many = text(keyword(call, "action")), text(keyword(call, "nargs")).strip("'\"")
+    if action and "'store'" not in action:
+        return "0"
+    return {"": "1", "?": "?"}.get(many, "*")
+
+
+def words_of_field(kind):
+    """The same of a field, by its type."""
+    if re.search(r"\b[Ll]ist\[", kind):
+        return "*"
+    inner = re.sub(r"Optional\[(.*)\]", r"\1", kind)
+    return "0" if inner.split("|")[0].strip() == "bool" else "1"
 
 
 def fields(name, known):
@@ -73,7 +90,7 @@ def generated(call, known):
         if names is None and kind == "bool" and default == "True":
             names = ["--no-" + option, "--disable-" + option]
         for name in names or ["--" + option]:
-            yield name, cls, kind, default
+            yield name, cls, kind, default, words_of_field(kind)
 
 
 def arguments(root):
@@ -95,7 +112,7 @@ def arguments(root):
             for arg in node.args:
                 if isinstance(arg, ast.Constant) and str(arg.value).startswith("--"):
                     yield (arg.value, "add_argument", text(keyword(node, "type")),
-                           text(keyword(node, "default")))
+                           text(keyword(node, "default")), words_of(node))
 
 
 def known_here():
@@ -106,19 +123,31 @@ def known_here():
     return {"--" + name.replace("_", "-") for name in rows + own}
 
 
+def rows_here():
+    """The number of words of each row of the table of other programs' options."""
+    top = pathlib.Path(__file__).resolve().parents[2]
+    listed = (top / "train/config/foreign_list.h").read_text()
+    signs = {"OPT_MAYBE": "?", "OPT_MANY": "*"}
+    return {"--" + name: signs.get(words, words)
+            for name, words in re.findall(r'DO\(\w+, "([^"]+)", (\w+),', listed)}
+
+
 lists = {}
 
 
 def main():
     found = {}
-    for name, source, kind, default in arguments(pathlib.Path(sys.argv[1])):
-        found.setdefault(name.replace("_", "-"), (source, kind, default))
+    for name, *rest in arguments(pathlib.Path(sys.argv[1])):
+        found.setdefault(name.replace("_", "-"), rest)
     new = "--new" in sys.argv
     skip = known_here() if new else set()
-    for name in sorted(set(found) - skip):
+    rows = rows_here() if new else {}
+    # An option that takes a word or none elsewhere may do either here.
+    other = {name for name in found if rows.get(name, "?") not in ("?", found[name][-1])}
+    for name in sorted(set(found) - skip | other):
         print(name, *found[name], sep="\t")
     print(len(found), "options", file=sys.stderr)
-    return new and bool(set(found) - skip)
+    return new and bool(set(found) - skip | other)
 
 
 sys.exit(main())

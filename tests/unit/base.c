@@ -62,19 +62,23 @@ static const struct opt table[] = {
 	    .off = offsetof(struct config, data_path),
 	    .help = "data" },
 	{ .name = "use-mcore-models", .type = OPT_NOTE, .help = "there is one model code" },
+	{ .name = "chunk-size", .type = OPT_NOTE, .max = 1, .unit = "N", .help = "by bytes" },
+	{ .name = "worker-counts", .type = OPT_NOTE, .max = 2, .help = "not measured" },
 	{ .name = "partitions", .type = OPT_NOTE, .def = "1", .help = "one run, one dataset" },
 	OPT_END,
 };
 
 static const struct opt_foreign foreign[] = {
-	{ "deepspeed", FOREIGN_NOTE, .why = "no launcher" },
-	{ "fp8-format", FOREIGN_MATHS, .why = "not built yet" },
-	{ "init-std", FOREIGN_SAME, .values = "@lr", .why = "as the rate" },
-	{ "model-parallel", FOREIGN_ALIAS, .to = "--micro-batch-size $ --bf16" },
-	{ "num-experts", FOREIGN_MATHS, .why = "not built yet" },
-	{ "partitions", FOREIGN_LACKS, .why = "one run, one dataset" },
-	{ "retro", FOREIGN_SCOPE, .why = "out of scope" },
-	{ "softmax", FOREIGN_SAME, .values = "1; *x*=--load $", .why = "no sinks" },
+	{ "deepspeed", FOREIGN_NOTE, OPT_MANY, .why = "no launcher" },
+	{ "fp8-format", FOREIGN_MATHS, 0, .why = "not built yet" },
+	{ "init-std", FOREIGN_SAME, 1, .values = "@lr", .why = "as the rate" },
+	{ "lazy", FOREIGN_NOTE, OPT_MAYBE, .why = "no launcher" },
+	{ "model-parallel", FOREIGN_ALIAS, 1, .to = "--micro-batch-size $ --bf16" },
+	{ "num-experts", FOREIGN_MATHS, 1, .why = "not built yet" },
+	{ "partitions", FOREIGN_LACKS, 1, .why = "one run, one dataset" },
+	{ "retro", FOREIGN_SCOPE, 1, .why = "out of scope" },
+	{ "softmax", FOREIGN_SAME, 1, .values = "1; *x*=--load $", .why = "no sinks" },
+	{ "workers", FOREIGN_NOTE, 1, .why = "no workers" },
 };
 static const struct opt_word other_words[] = { { "learning-rate", "lr" }, { NULL, NULL } };
 static const struct opt_foreigners foreigners = { foreign, sizeof foreign / sizeof *foreign,
@@ -188,6 +192,64 @@ test_foreign(void)
 	opt_release(&p);
 	CHECK(opt_foreign_find(&foreigners, "fp8_format") == &foreign[1]);
 	CHECK(!opt_foreign_find(&foreigners, "fp8") && !opt_foreign_find(NULL, "fp8-format"));
+}
+
+/* An option without effect takes the words that it takes elsewhere, and no other. */
+static void
+test_words(void)
+{
+	static const struct {
+		const char *word[4];
+		int n;
+		const char *reason; /* NULL: nothing is wrong */
+	} lines[] = {
+		{ { "--deepspeed", "stray" }, 2, NULL },
+		{ { "--lazy", "stray" }, 2, NULL },
+		{ { "--lazy", "1", "stray" }, 3, "'stray': no operands" },
+		{ { "--workers", "stray" }, 2, NULL },
+		{ { "--workers", "-5" }, 2, NULL },
+		{ { "--workers", "4", "stray" }, 3, "one value" },
+		{ { "--workers", "--bf16" }, 2, "--workers: needs a value" },
+		{ { "--workers" }, 1, "--workers: needs a value" },
+		{ { "--fp8-format", "stray" }, 2, "no value" },
+		{ { "--chunk-size", "stray" }, 2, NULL },
+		{ { "--chunk-size", "4", "stray" }, 3, "one value" },
+		{ { "--chunk-size" }, 1, "--chunk-size: needs a value: N" },
+		{ { "--worker-counts", "4", "stray" }, 3, NULL },
+		{ { "--use-mcore-models", "stray" }, 2, "no value" },
+		{ { "--use-mcore-models=1" }, 1, "--use-mcore-models: takes no value" },
+	};
+
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+		struct opt_parse p;
+		struct config c;
+		struct err e = { "" };
+		int rc = parse(&p, &c, lines[i].n, (const char **)lines[i].word, &e);
+
+		CHECK((rc < 0) == (lines[i].reason != NULL));
+		if (rc < 0 && !strstr(e.msg, lines[i].reason ? lines[i].reason : e.msg))
+			CHECK_STR(e.msg, lines[i].reason);
+		opt_release(&p);
+	}
+}
+
+/* A later value wins over one that was out of range, not over one that is no number. */
+static void
+test_later(void)
+{
+	const char *range[] = { "--micro-batch-size", "0", "--lr", "-1", "--micro-batch-size=2",
+		"--lr", "1" };
+	const char *wrong[] = { "--lr", "x", "--lr", "1" };
+	struct opt_parse p;
+	struct config c;
+	struct err e;
+
+	CHECK(parse(&p, &c, 7, range, &e) == 0);
+	CHECK(c.micro_batch_size == 2 && c.lr == 1 && !opt_bad(&p, "lr"));
+	opt_release(&p);
+	CHECK(parse(&p, &c, 4, wrong, &e) < 0);
+	CHECK_STR(e.msg, "--lr x: not a number");
+	opt_release(&p);
 }
 
 /* Seven faults of seven kinds are seven lines, in the order of the command line; what follows from
@@ -698,6 +760,8 @@ main(void)
 	test_file_sizes();
 	test_options();
 	test_foreign();
+	test_words();
+	test_later();
 	test_answer();
 	test_rules();
 	test_option_file();

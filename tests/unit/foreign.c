@@ -211,6 +211,39 @@ test_table(void)
 	CHECK(mtrain_foreign.count > 850);
 }
 
+/* Of three words after the name the option takes those that it takes in its program. */
+static void
+check_taken(const struct opt_foreign *f)
+{
+	struct train_config c;
+	struct opt_parse p;
+	struct err e;
+	char name[80], *argv[] = { name, "1", "2", "3" }, **rest = argv;
+	int argc = 4, left = f->words == OPT_MANY ? 0 : f->words == 0 ? 3 : 2;
+
+	memset(&c, 0, sizeof c);
+	snprintf(name, sizeof name, "--%s", f->name);
+	opt_begin(&p, mtrain_opts, &c.o);
+	p.foreign = &mtrain_foreign;
+	opt_argv(&p, &argc, &rest, &e);
+	if (argc != left)
+		fprintf(stderr, "--%s leaves %d words\n", f->name, argc);
+	CHECK(argc == left);
+	opt_release(&p);
+}
+
+static void
+test_taken(void)
+{
+	for (int n = 0; n < mtrain_foreign.count; n++) {
+		const struct opt_foreign *f = &mtrain_foreign.row[n];
+
+		check_taken(f);
+		CHECK(!f->to || (f->words == 1) == (strchr(f->to, '$') != NULL));
+		CHECK(!f->values || f->words == 1 || f->words == OPT_MANY);
+	}
+}
+
 static void
 test_words(void)
 {
@@ -508,7 +541,7 @@ print_notes(void)
 		size_t len = f->values ? strcspn(f->values, ";=") : 0;
 
 		if (f->kind == FOREIGN_NOTE)
-			printf("--%s 1\n", f->name);
+			printf("--%s%s\n", f->name, f->words ? " 1" : "");
 		else if (f->kind == FOREIGN_SAME && f->values[len] != '=' && f->values[0] == '*')
 			printf("--%s gpt_layer\n", f->name);
 		else if (f->kind == FOREIGN_SAME && f->values[len] != '=' && f->values[0] != '@')
@@ -539,6 +572,7 @@ main(int argc, char **argv)
 		return check_done();
 	}
 	test_table();
+	test_taken();
 	test_words();
 	test_kinds();
 	test_aliases();

@@ -10,9 +10,13 @@
 #include <stddef.h>
 
 static const char activation[] = "this activation is not supported; see --activation";
+static const char adam8[] =
+    "an optimizer with 8-bit blocks of state is not supported; see --exp-avg-dtype";
+static const char all_tokens[] = "the loss is that of all tokens of a sample";
 static const char always_fp32[] = "softmax is always held in fp32";
 static const char attn_gate[] = "gated attention is not supported";
 static const char barrier[] = "ranks wait for each other where they communicate";
+static const char batch_says[] = "--global-batch-size says how many micro batches a step has";
 static const char buffers[] = "buffers of the sharded run are planned";
 static const char capacity[] =
     "an expert takes what --moe-expert-capacity-factor says, in training and evaluation";
@@ -37,6 +41,7 @@ static const char docmask[] =
     "--reset-attention-mask keeps documents apart; their positions do not restart";
 static const char dp_init[] = "data ranks have the same weights";
 static const char dropless[] = "tokens are dropped only with --moe-expert-capacity-factor";
+static const char elastic[] = "elastic models are out of scope";
 static const char emb32[] = "the table of embeddings has the type of the run";
 static const char emb_factor[] =
     "this factor on embeddings is not supported; see --scale-embeddings-by-hidden-size";
@@ -47,6 +52,8 @@ static const char etp[] =
 static const char eval_start[] = "evaluations begin with --eval-interval";
 static const char even[] = "a batch that does not divide among the data ranks is an error";
 static const char expert_bias[] = "biases of experts are not supported";
+static const char experts_over[] =
+    "--expert-model-parallel-size says among how many ranks experts are spread";
 static const char faults[] = "faults are not injected on request";
 static const char fim[] = "fill-in-the-middle is not supported";
 static const char flushed[] = "events are flushed with each line";
@@ -132,6 +139,7 @@ static const char pinned[] = "host memory is pinned where that helps";
 static const char plan_only[] = "--dry-run --world-size N plans a run of N ranks on one machine";
 static const char planned[] = "memory is planned and taken before the first step";
 static const char post_norm[] = "norms after the residual sum are not supported";
+static const char post_training[] = "quantization and export for serving are out of scope";
 static const char pp_decides[] = "--pipeline-model-parallel-size decides";
 static const char probs_in[] = "outputs of experts are weighted, not their inputs";
 static const char profile[] = "--profile times the operations of rank 0; no other trace is written";
@@ -170,8 +178,11 @@ static const char serving[] = "serving is out of scope";
 static const char serving_note[] = "only serving reads it";
 static const char sft[] = "fine-tuning on conversations is out of scope";
 static const char shared_gate[] = "a gate of the shared expert is not supported";
+static const char shared_layers[] = "layers never share weights";
 static const char signals[] = "signals always save and stop";
 static const char sinks[] = "softmax with an offset or with sinks is not supported";
+static const char skip_steps[] = "--iterations-to-skip takes the numbers of the steps to leave out";
+static const char skip_train[] = "--skip-train evaluates and does not train";
 static const char sparse[] = "sparse and linear attention are not supported";
 static const char spec[] =
     "it names the code of another model; the options of the model say what is trained";
@@ -207,7 +218,7 @@ static const char zero[] = "DeepSpeed has four stages";
 static const char zero_bubble[] = "passes are ordered as in 1F1B; the sums are the same";
 
 /* clang-format off */
-#define ROW(k, n, ...) { .name = n, .kind = FOREIGN_##k, ROW_##k(__VA_ARGS__) },
+#define ROW(k, n, w, ...) { .name = n, .kind = FOREIGN_##k, .words = w, ROW_##k(__VA_ARGS__) },
 #define ROW_NOTE(w) .why = w
 #define ROW_ALIAS(t) .to = t
 #define ROW_SAME(v, w) .values = v, .why = w
