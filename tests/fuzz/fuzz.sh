@@ -32,7 +32,8 @@ longest()
 }
 
 oracles=$(for src in tests/*.cc; do echo "$b/$src.o"; done)
-lib="$(objects tok shard plan export) $oracles $b/libmikoshi.a"
+tables="$b/train/config/options.c.o $b/train/config/foreign.c.o"
+lib="$(objects tok shard plan export) $tables $oracles $b/libmikoshi.a"
 mkdir -p build-fuzz
 for name in $TARGETS; do
 	# shellcheck disable=SC2086 # lists of words
