@@ -40,6 +40,15 @@ setup()
 {"given": "--use-mcore-models", "here": "", "what": "without effect", "why": "there is one model code"}'
 }
 
+@test "a word too many, and a value that is missing, are in the table" {
+	run mtrain --explain -- --num-layers 2 --bf16 true --use-flash-attn 1 --num-workers
+	[ "$status" = 1 ]
+	[[ $output == *"--bf16 true  "*"refused: 'true': mtrain takes no operands, after --bf16, which takes no value"* ]]
+	[[ $output == *"--use-flash-attn 1  "*"refused: '1': mtrain takes no operands, after --use-flash-attn, which takes no value"* ]]
+	[[ $output == *"--num-workers  "*"refused: needs a value"* ]]
+	[[ $output == *"4 options: 1 kept, 3 refused"* ]]
+}
+
 @test "what is no script" {
 	refused 2 'mtrain: --explain: needs a script, or options after --' mtrain --explain
 	refused 2 "mtrain: cannot open 'absent.sh': No such file or directory" \

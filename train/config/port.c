@@ -142,6 +142,19 @@ is_apart(const struct port_row *r, const char *const *word)
 	return !opt_is_option(word[0]) || (o && o->type != OPT_STRING && o->type != OPT_LIST);
 }
 
+/* A value that names a file, which no rule between options reads. */
+static bool
+is_path(const char *word)
+{
+	static const char *const units[] = { "DIR", "FILE", "PREFIX" };
+	const struct opt *o = opt_is_option(word) ? table_row(word) : NULL;
+
+	for (size_t i = 0; o && o->unit && i < sizeof units / sizeof *units; i++)
+		if (strstr(o->unit, units[i]))
+			return o->type == OPT_STRING || o->type == OPT_LIST;
+	return false;
+}
+
 /* All words of the launch into rows; those that are parsed into w. */
 static void
 cut(struct port *p, const struct script *s, struct words *w)
@@ -271,16 +284,19 @@ parse_words(struct train_config *c, const struct words *w)
 	free(argv);
 }
 
-/* Sets the fate of each row as the parser found it. */
+/* Sets the fate of each row as the parser found it: that of its first word, unless another one is
+ * wrong, as one that the option does not take. */
 static void
 set_fates(struct port *p, const struct train_config *c, const struct words *w)
 {
-	for (int i = 0; i < w->count; i++)
-		if (i == 0 || w->row[i] != w->row[i - 1]) {
-			const struct opt_outcome out = opt_outcome(&c->parse, i + 1);
+	for (int i = 0; i < w->count; i++) {
+		const struct opt_outcome out = opt_outcome(&c->parse, i + 1);
+		struct port_row *r = &p->row[w->row[i]];
 
-			set_fate(p, &out, &p->row[w->row[i]]);
-		}
+		if (i == 0 || w->row[i] != w->row[i - 1] ||
+		    (out.fate == OPT_WRONG && r->fate != PORT_REFUSED))
+			set_fate(p, &out, r);
+	}
 }
 
 /* Whether a setting is read depends on the model, which is known once the rules hold. */
@@ -386,7 +402,10 @@ check_rules(struct port *p, struct train_config *c, const char *world)
 	int level = prog_level();
 	struct err e;
 
-	if (p->tally[PORT_REFUSED] || p->tally[PORT_UNKNOWN] || script_has_hole(world) ||
+	for (int i = 0; i < p->rows; i++)
+		if (p->row[i].fate == PORT_UNKNOWN && !is_path(p->row[i].word[0]))
+			return false;
+	if (p->tally[PORT_REFUSED] || c->o.deepspeed_config || script_has_hole(world) ||
 	    !has_shape(c))
 		return false;
 	o->dry_run = true;

@@ -24,6 +24,10 @@ add_shell_word(struct str *out, const char *word)
 		str_adds(out, word);
 		return;
 	}
+	if (strchr(word, '\'') && !strpbrk(word, "\"$`\\!")) {
+		str_addf(out, "\"%s\"", word);
+		return;
+	}
 	str_addc(out, '\'');
 	for (const char *s = word; *s; s++)
 		if (*s == '\'')
