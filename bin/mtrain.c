@@ -167,7 +167,7 @@ main(int argc, char **argv)
 		prog_exit(status);
 	}
 	if (parsed == 0 && launch_wanted(&c.o) && !only_tells(&c) && !mpi_launched())
-		launch_run(&c.o, words);
+		launch_run(&c, words);
 	free(words);
 	world = start_mpi(c.o.init_timeout);
 	prog_on_exit(leave_together);

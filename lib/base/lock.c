@@ -50,6 +50,7 @@ struct lock {
 	ino_t directory; /* 0: not known */
 	unsigned renewals;
 	atomic_bool lost;
+	bool left; /* by another holder, which did not remove it */
 	bool taken_over;
 	pthread_t thread;
 	pthread_mutex_t mutex;
@@ -301,6 +302,12 @@ lock_lost(const struct lock *l)
 }
 
 bool
+lock_left(const struct lock *l)
+{
+	return l && l->left;
+}
+
+bool
 lock_taken_over(const struct lock *l)
 {
 	return l && l->taken_over;
@@ -431,6 +438,7 @@ break_lock(struct lock *l, const struct lock_terms *t, const char *text, struct 
 	t->say(line);
 	if (take_away(t->path, text, strlen(text) + 1, e) < 0)
 		return -1;
+	l->left = true;
 	l->taken_over |= holder_state(text) != ENDED;
 	since = clock_seconds();
 	while (t->by_force && holder_state(text) != ENDED && clock_seconds() - since < t->renewal &&

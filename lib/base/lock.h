@@ -44,6 +44,8 @@ struct lock *lock_claim(const char *path, const struct lock_terms *how, struct e
 int lock_check(struct lock *l, struct err *e);
 /* The result of the last check, without another one; false for NULL. */
 bool lock_lost(const struct lock *l);
+/* Whether another holder had left the lock; false for NULL. */
+bool lock_left(const struct lock *l);
 /* Whether it was taken from a holder that is not known to have ended, and may have files open. */
 bool lock_taken_over(const struct lock *l);
 /* Removes the file if it still belongs to this holder, and frees l; NULL is allowed. */

@@ -30,6 +30,38 @@ expect 0 mtrain --config tiny.conf --ranks=2 --tensor-model-parallel-size 2 --dr
 expect 2 mtrain --config tiny.conf --ranks 2 --tensor-model-parallel-size 4
 expect 7 mtrain --launch "sh -c :;exit\${IFS}7" --config tiny.conf
 
+# The last words are a command that continues, from any directory.
+expect 3 mtrain --ranks 2 --config tiny.conf --train-iters 3 --save 'L 1' --load 'L 1' \
+	--exit-interval 2
+said "saved as '$(pwd -P)/L 1/iter_0000002' in "
+sed -n 's/^mtrain: to continue: //p' out >pasted
+(cd / && expect 0 sh "$OLDPWD/pasted" && [ "$(grep -c 'resuming L 1 at iteration 2' out)" = 1 ]) ||
+	fail "the command does not continue: $(cat pasted)"
+[ "$(tracker 'L 1')" = 3 ] || fail "the command did not end the run"
+
+# Under mpirun itself a note says when its patience is too short, here next to nothing.
+expect 0 mpirun -np 1 env OMPI_MCA_odls_base_sigkill_timeout=1e-6 mtrain --config tiny.conf --save N
+said "Ctrl-C or TERM on mpirun leaves 0 s, and a step takes 1: steps that are not saved would be \
+lost"
+
+# What a killed run had not saved is said by the next one.
+for every in 1000000 10; do
+	rm -rf K log
+	killed="--config tiny.conf --lr-decay-style constant --save K --load K --metrics-file log"
+	# shellcheck disable=SC2086
+	start mtrain $killed --train-iters 1000000 --save-interval $every --log-interval 1000000
+	until_true grep -qs '"iteration": 12,' log
+	kill -KILL "$run"
+	finish 137
+	kept=$(tracker K)
+	taken=$(sed -n '$s/{"iteration": \([0-9]*\),.*/\1/p' log)
+	# shellcheck disable=SC2086
+	expect 0 mtrain $killed --train-iters $((kept + 1)) --override-opt_param-scheduler
+	[ "$taken" = "$kept" ] && continue
+	case $kept in 0) how="starting again" ;; *) how="continuing" ;; esac
+	said "the last run ended at iteration $taken without saving; $how from $kept"
+done
+
 # --- the table ------------------------------------------------------------------------------------
 
 common="--config tiny.conf --tensor-model-parallel-size 2 --micro-batch-size 1 \
@@ -93,6 +125,9 @@ cell()
 	finish $ended
 	kept=$(tracker C)
 	taken=$(wc -l <log)
+	[ "$1:$2:$3" != "INT:--ranks:${long:-}" ] ||
+		grep -q 'SIGUSR1: stopping: the step and the save take about [2-9] s' out ||
+		fail "it was not said how long the stop takes"
 	if [ "$ended" = 3 ]; then
 		[ "$kept" = "$taken" ] || fail "$1, $2: $taken steps were taken, $kept were saved"
 		grep -q "stopped after iteration $kept by " out || fail "$1, $2: no last words"

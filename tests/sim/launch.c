@@ -5,7 +5,7 @@
 #include <string.h>
 
 char **sim_launch_words(int argc, char **argv);
-void sim_launch_run(const struct train_options *o, char **words) __attribute__((noreturn));
+void sim_launch_run(const struct train_config *c, char **words) __attribute__((noreturn));
 
 char **
 sim_launch_words(int argc, char **argv)
@@ -16,9 +16,9 @@ sim_launch_words(int argc, char **argv)
 }
 
 void
-sim_launch_run(const struct train_options *o, char **words)
+sim_launch_run(const struct train_config *c, char **words)
 {
-	(void)o;
+	(void)c;
 	(void)words;
 	BUG("a simulated run starts a launcher");
 }

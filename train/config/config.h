@@ -82,6 +82,7 @@ struct train_config {
 	struct operands operands; /* of --explain */
 	bool want_mdoc;           /* the option list of the manual, and nothing else */
 	struct fault *fault;      /* NULL: nothing is broken on purpose */
+	struct str command;       /* that was typed, for a shell in any directory */
 	struct lock *lock;        /* of --save, on rank 0 of a run that saves; else NULL */
 };
 
@@ -166,6 +167,8 @@ void train_seen(const struct train_config *c, struct str *out);
 void train_start_text(struct train_config *c, struct str *out);
 /* True when the same command line resumes what this run saves. */
 bool train_continues(const struct train_config *c);
+/* And the command as it was typed is that command line. */
+bool train_repeats(const struct train_config *c);
 /* How to continue from what this run saves, in words. */
 const char *train_way_on(const struct train_config *c);
 /* The position of the checkpoint that a run resumes from; 0 and 0 for any other run. -1 with a

@@ -24,6 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Bytes at the end of a metrics file that hold a line, unless lines of experts are longer. */
+enum { END_BYTES = 1 << 14 };
+
 /* Where the figures go, and the sums since the last log line. */
 struct metrics {
 	FILE *json;
@@ -71,21 +74,47 @@ board_options(struct tensorboard *board, const struct train_config *c, int64_t i
 	str_release(&options);
 }
 
+/* The end of a file, at most `room` bytes; 0: it is empty, a pipe, or cannot be read. */
+static size_t
+read_end(const char *path, char *out, size_t room)
+{
+	struct stat st;
+	struct err ignored;
+	int fd = io_open_regular(path, &st, &ignored);
+	size_t n = 0;
+
+	if (fd < 0)
+		return 0;
+	n = (uint64_t)st.st_size < room ? (size_t)st.st_size : room;
+	if (io_pread_all(fd, out, n, st.st_size - (int64_t)n) < 0)
+		n = 0;
+	close(fd);
+	return n;
+}
+
 /* Whether the last line of a file lacks its end; a pipe has none. */
 static bool
 cut_off(const char *path)
 {
-	struct stat st;
-	struct err ignored;
 	char last = '\n';
-	int fd = io_open_regular(path, &st, &ignored);
 
-	if (fd < 0)
-		return false;
-	if (st.st_size > 0)
-		(void)io_pread_all(fd, &last, 1, st.st_size - 1);
-	close(fd);
-	return last != '\n';
+	return read_end(path, &last, 1) == 1 && last != '\n';
+}
+
+int64_t
+metrics_last(const char *path)
+{
+	static const char key[] = "{\"iteration\": ";
+	char text[END_BYTES + 1];
+	size_t n = path ? read_end(path, text, END_BYTES) : 0;
+	int64_t last = 0;
+
+	text[n] = '\0';
+	for (const char *at = text; (at = strstr(at, key));) {
+		at += sizeof key - 1;
+		last = strtoll(at, NULL, 10);
+	}
+	return last;
 }
 
 /* Appends on resume, replaces otherwise. Keeps the options, which stay the caller's. NULL with a

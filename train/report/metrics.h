@@ -75,6 +75,8 @@ struct metrics_rewind {
 	struct spike_range passed;
 };
 
+/* The iteration of the last step that a metrics file has; 0 without one. path may be NULL. */
+int64_t metrics_last(const char *path);
 /* iteration: where the run stands. A resumed run appends to the same file. */
 struct metrics *metrics_open(
     const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e);

@@ -454,6 +454,7 @@ iteration_train(struct run *r)
 		spike_keep(&r->at.spikes, &r->c->spikes, m.lm_loss);
 	profile_end(r);
 	record(r, &m);
+	r->step_seconds = seconds;
 	return is_due(r->c->o.check_weight_hash_interval, r->at.iteration) &&
 		!data_ranks_agree(r->e, r->different)
 	    ? ITERATION_WEIGHTS_DIFFER

@@ -57,12 +57,14 @@ struct run {
 	struct energy *energy;   /* NULL: not asked for, or no meter */
 	double attainable;       /* FLOP/s of all ranks; 0: not asked for, NAN: not known */
 	struct progress at;
-	int64_t empty;      /* steps since the loop began whose batch had no token that counts */
-	int64_t began;      /* iteration at which this process began */
-	struct spike spike; /* the last one that was found */
-	int failure;        /* exit status of a start that failed */
-	int64_t saved_at;   /* iteration of the last save that was begun, or of the start */
-	double started;     /* seconds, when the loop began */
+	int64_t empty;       /* steps since the loop began whose batch had no token that counts */
+	int64_t began;       /* iteration at which this process began */
+	struct spike spike;  /* the last one that was found */
+	int failure;         /* exit status of a start that failed */
+	bool told;           /* that mpirun leaves too little time for a stop */
+	int64_t saved_at;    /* iteration of the last save that was begun, or of the start */
+	double step_seconds; /* of the last step that was taken */
+	double started;      /* seconds, when the loop began */
 	/* of the current pass */
 	int set;
 	int64_t first_sample, tokens;

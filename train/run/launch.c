@@ -9,6 +9,7 @@
  */
 #include "lib/base/prog.h"
 #include "train/run/launch.h"
+#include "train/run/leave.h"
 #include "train/watch/stop.h"
 
 #include <errno.h>
@@ -32,10 +33,11 @@ enum { MPIRUN = 8 }; /* words of add_mpirun, and the end */
 struct launcher {
 	pid_t pid;
 	int64_t asked,
-	    urgent;    /* when the first request, and the last INT or TERM came; 0: not yet */
-	int64_t sent;  /* when USR1 was sent last */
-	int64_t limit; /* nanoseconds from a request to TERM; 0: none */
-	int ends;      /* signals sent after USR1: TERM, then KILL */
+	    urgent;          /* when the first request, and the last INT or TERM came; 0: not yet */
+	int64_t sent;        /* when USR1 was sent last */
+	int64_t limit;       /* nanoseconds from a request to TERM; 0: none */
+	int ends;            /* signals sent after USR1: TERM, then KILL */
+	const char *command; /* that continues a run that was stopped; NULL: another one does */
 };
 
 /* --- what is started -------------------------------------------------------------------------- */
@@ -225,6 +227,8 @@ status_of(const struct launcher *l, int status)
 		     "same command starts again");
 		return EXIT_STOPPED;
 	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_STOPPED && l->command)
+		note("to continue: %s", l->command);
 	return WIFSIGNALED(status) ? 128 + by : WEXITSTATUS(status);
 }
 
@@ -294,19 +298,22 @@ compose(const struct train_options *o, char **words, char *text, char **word, st
 }
 
 void
-launch_run(const struct train_options *o, char **words)
+launch_run(const struct train_config *c, char **words)
 {
+	const struct train_options *o = &c->o;
 	struct launcher l = { .limit = (int64_t)(o->stop_timeout * (double)second) };
 	char *text = mem_strdup(o->launch ? o->launch : ""), **word;
 	size_t n = 0;
 	sigset_t signals;
 	struct err err;
 
+	l.command = train_repeats(c) ? c->command.buf : NULL;
 	while (words[n])
 		n++;
 	word = mem_alloc(n + strlen(text) + MPIRUN, sizeof *word);
 	if (compose(o, words, text, word, &err) < 0)
 		die_usage("%s", err.msg);
+	setenv(LEAVE_LAUNCHED, "1", 1);
 	block_requests(&signals);
 	l.pid = start(word, &err);
 	if (l.pid < 0)

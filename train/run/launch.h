@@ -17,8 +17,9 @@ char **launch_words(int argc, char **argv);
  * Starts the launcher with this program and its words, except those that asked for it, waits until
  * it has ended and exits with its status; with EXIT_USAGE when nothing was started. Until then INT,
  * TERM, HUP, USR1, USR2 and XCPU ask the run to save and stop; a second INT or TERM, a second or
- * more after the first, ends the launcher, and one more kills it.
+ * more after the first, ends the launcher, and one more kills it. After a stop with EXIT_STOPPED
+ * the command that continues is noted, if the same one does.
  */
-void launch_run(const struct train_options *o, char **words) __attribute__((noreturn));
+void launch_run(const struct train_config *c, char **words) __attribute__((noreturn));
 
 #endif

@@ -8,6 +8,7 @@
  */
 #include "lib/base/prog.h"
 #include "train/run/begin.h"
+#include "train/run/leave.h"
 #include "train/run/loop.h"
 #include "train/watch/stop.h"
 
@@ -140,8 +141,7 @@ stop_run(struct run *r, const char *why)
 		return status;
 	if (r->e->rank == 0) {
 		stop_file_remove(r->c->o.save);
-		note("stopped after iteration %lld by %s; %s", (long long)r->at.iteration, why,
-		    train_way_on(r->c));
+		leave_say(r, why);
 	}
 	r->e->groups.world->ops->barrier(COMM_HERE(r->e->groups.world));
 	return EXIT_STOPPED;
@@ -226,6 +226,7 @@ take_step(struct run *r)
 	}
 	if (end != ITERATION_DONE && end != ITERATION_SPIKE)
 		return give_up(r, end);
+	leave_expect(r);
 	/* A save in the background takes its next part when all ranks have written. */
 	status = r->total[TOTAL_WRITTEN] < (double)r->e->groups.world->size
 	    ? EXIT_DONE

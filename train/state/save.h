@@ -75,6 +75,8 @@ struct saver;
 struct saver *saver_new(
     struct engine *e, const struct train_config *c, struct lock *lock, bool background);
 void saver_free(struct saver *s); /* the saver is idle, or the run failed */
+/* Seconds that the last save took, which has ended; 0: there was none, or s is NULL. */
+double saver_seconds(const struct saver *s);
 /* Collective: waits for the previous save, then begins one. -1 on every rank, with the reason on
  * rank 0; the previous checkpoint is intact. data, on rank 0: what state.conf says of the data. */
 int saver_start(struct saver *s, const struct progress *p, const char *data, struct err *err);

@@ -43,6 +43,7 @@ struct saver {
 	enum phase phase;
 	struct progress at;
 	double start; /* seconds */
+	double took;  /* the last one that has ended; 0: none has */
 	bool told;    /* a note has said that a save had to wait for the one before */
 	char dir[IO_PATH];
 	struct str options, state, lines;
@@ -431,6 +432,12 @@ saver_start(struct saver *s, const struct progress *p, const char *data, struct 
 	return s->background ? 0 : saver_wait(s, err);
 }
 
+double
+saver_seconds(const struct saver *s)
+{
+	return s ? s->took : 0;
+}
+
 bool
 saver_background(const struct saver *s)
 {
@@ -467,9 +474,10 @@ saver_next(struct saver *s, struct err *err)
 		}
 		return 0;
 	}
+	s->took = clock_seconds() - s->start;
 	if (s->e->rank == 0)
 		note("saved iteration %lld to %s (%.2f s)", (long long)s->at.iteration,
-		    s->c->o.save, clock_seconds() - s->start);
+		    s->c->o.save, s->took);
 	if (s->aside.len)
 		warn("--save %s: iter_%07lld was not of this run: it is moved aside: %s",
 		    s->c->o.save, (long long)s->at.iteration, s->aside.buf);

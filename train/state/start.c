@@ -311,6 +311,12 @@ train_continues(const struct train_config *c)
 	return same_dir(c->o.load, c->o.save) && !c->o.finetune;
 }
 
+bool
+train_repeats(const struct train_config *c)
+{
+	return c->o.save && train_continues(c) && c->o.ckpt_step < 0;
+}
+
 const char *
 train_way_on(const struct train_config *c)
 {

@@ -16,6 +16,7 @@
 #include "lib/base/prog.h"
 #include "train/watch/stop.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -57,6 +58,9 @@ enum { AGAIN = 1000000000 };
 static atomic_int asked = -1;
 static atomic_llong urgent;
 static atomic_bool announced;
+/* Seconds that a stop takes, as far as they are known; and the least that are worth a line. */
+static atomic_int expected;
+enum { LONG_STOP = 2 };
 
 static int
 row_of(int sig)
@@ -80,6 +84,22 @@ say(const char *before, int sig, const char *after)
 	prog_line(text);
 }
 
+/* Says that the stop may take a while. Safe in a handler. */
+static void
+say_expected(int sig, int seconds)
+{
+	char number[16] = "", *digit = number + sizeof number - 1;
+	char after[100] = ": stopping: the step and the save take about ";
+
+	for (; seconds > 0; seconds /= 10)
+		*--digit = (char)('0' + seconds % 10);
+	strcat(after, digit);
+	strcat(after, " s");
+	if (row[row_of(sig)].meaning == REQUEST_OR_NOW)
+		strcat(after, "; once more ends the run now");
+	say("", sig, after);
+}
+
 /* _exit is safe in a handler, and the last checkpoint is whole at all times. */
 static void
 request(int sig)
@@ -88,7 +108,8 @@ request(int sig)
 	long long never = 0, now;
 	struct timespec t;
 
-	atomic_compare_exchange_strong(&asked, &none, i);
+	if (atomic_compare_exchange_strong(&asked, &none, i) && atomic_load(&expected) >= LONG_STOP)
+		say_expected(sig, atomic_load(&expected));
 	if (row[i].meaning != REQUEST_OR_NOW)
 		return;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -185,6 +206,12 @@ stop_default_signals(void)
 	answer_all(end_without_save, end_without_save);
 	if (came >= 0)
 		raise(row[came].number);
+}
+
+void
+stop_expect(double seconds)
+{
+	atomic_store(&expected, (int)fmin(ceil(seconds), 1e6));
 }
 
 /* Stays set: a run that has been asked to stop will stop. */

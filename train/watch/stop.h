@@ -24,6 +24,9 @@ int stop_agree(struct comm *world, struct err *e);
 const char *stop_signal(void);
 /* The name of one of stop_signal_names by its number. */
 const char *stop_signal_name(int sig);
+/* How many seconds a stop takes, for the answer to a request that comes; nothing is said below
+ * two. */
+void stop_expect(double seconds);
 /* True once for each time that mpirun has announced the end of its ranks: it sends CONT a second
  * before TERM. */
 bool stop_announced(void);
