@@ -21,6 +21,7 @@
 static char prefix[64] = "mikoshi";
 static const char clear_line[] = "\r\033[K";
 static int level;
+static bool on_terminal; /* although standard error is a launcher's pipe */
 static bool progress_shown, muted;
 static void (*leave_hook)(int);
 
@@ -266,6 +267,12 @@ prog_release(void)
 	return "mikoshi " MIKOSHI_VERSION;
 }
 
+void
+prog_terminal(void)
+{
+	on_terminal = true;
+}
+
 /*
  * Messages erase the line first.
  */
@@ -277,7 +284,7 @@ prog_progress(const char *fmt, ...)
 	char text[1024], line[1024];
 	va_list ap;
 
-	if (level < 0 || !isatty(STDERR_FILENO))
+	if (level < 0 || !(on_terminal || isatty(STDERR_FILENO)))
 		return;
 	if (progress_shown && now - last < 0.2)
 		return;

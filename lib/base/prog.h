@@ -46,5 +46,7 @@ void die_usage(const char *fmt, ...)
  * clears it. */
 void prog_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void prog_progress_end(void);
+/* What is written to standard error comes to a terminal, though it is none. */
+void prog_terminal(void);
 
 #endif

@@ -65,9 +65,35 @@ setup()
 		done
 	EOF
 	chmod +x bin/*
-	# So little text trains no tokenizer of 8,000 pieces: the example ends there.
+	# So little text trains no tokenizer of 4,000 pieces: the example ends there.
 	PATH="$PWD/bin:$PATH" run ! sh "$TOP/examples/pretrain.sh" "$PWD/a run"
 	run -0 cut -c 1-15 'a run/en.jsonl'
 	[ "$output" = $'{"text": "pr01.\n{"text": "ch01.\n{"text": "ch02.' ] || { echo "$output"; false; }
 	[ "$(wc -l <'a run/ja.jsonl')" = 1 ]
+}
+
+@test "pretrain.sh: Ctrl-C saves, a second call continues, and its last commands work when pasted" {
+	command -v script >/dev/null || skip "no script(1)"
+	export STEPS=16 MORE=2 TEXT=corpus
+	example="sh $TOP/examples/pretrain.sh $PWD/run"
+	{
+		until grep -qs '"iteration": 2,' run/checkpoints.jsonl; do sleep 0.05; done
+		printf '\003'
+		sleep 5
+	} | script -qefc "$example" /dev/null >typed || [ "$?" = 3 ]
+	grep -q 'step 1/16  6 %  loss .* tokens/s  .* left' typed || { cat typed; false; }
+	grep -q 'pretrain.sh: stopped; the same command continues:' typed
+	run -0 --separate-stderr $example
+	[[ $output != *"tokenizer: "* ]]
+	[[ $stderr == *"resuming $PWD/run/checkpoints at iteration "* ]]
+	[[ $stderr != *" left"* ]]
+	read -r before after < <(sed -n 's/.*chance: before \([0-9]*\), after \([0-9]*\)$/\1 \2/p' <<<"$output")
+	[ "$after" -lt "$before" ]
+	sed '1,/What next/d' <<<"$output" >pasted.sh
+	[ "$(grep -vc '^#' pasted.sh)" = 4 ]
+	cd /
+	run -0 bash -e "$BATS_TEST_TMPDIR/pasted.sh"
+	[ "$(cat "$BATS_TEST_TMPDIR/run/checkpoints/latest_checkpointed_iteration.txt")" = 38 ]
+	run -2 sh "$TOP/examples/pretrain.sh" --again "$BATS_TEST_TMPDIR"
+	[ "$output" = "pretrain.sh: '$BATS_TEST_TMPDIR' is not of this script: it is not removed" ]
 }

@@ -27,6 +27,13 @@
 /* Bytes at the end of a metrics file that hold a line, unless lines of experts are longer. */
 enum { END_BYTES = 1 << 14 };
 
+/* The time left is told by the mean of so many steps. */
+enum { LAPS = 20 };
+struct lap {
+	double seconds;
+	int64_t samples;
+};
+
 /* Where the figures go, and the sums since the last log line. */
 struct metrics {
 	FILE *json;
@@ -43,6 +50,8 @@ struct metrics {
 	double loss, zloss, seconds, joules, exposed[WAIT_COUNT];
 	double balance, square, rounds, dropped; /* of routers */
 	double fullest;                          /* the maximum */
+	struct lap lap[LAPS];                    /* of the last steps, in no order */
+	int64_t laps;
 	/* the model has some; a loss balances them; ranks share them; they drop rows */
 	bool experts, balanced, shared, drops;
 };
@@ -451,6 +460,33 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	begin_interval(m);
 }
 
+/* One line, with the means of the last steps. */
+static void
+progress(struct metrics *m, const struct step_metrics *s)
+{
+	struct lap *now = &m->lap[m->laps++ % LAPS];
+	int64_t n = m->laps < LAPS ? m->laps : LAPS, samples = 0, left;
+	double seconds = 0, rate;
+
+	*now = (struct lap){ s->seconds, s->left_out ? 0 : s->samples };
+	for (int64_t i = 0; i < n; i++) {
+		seconds += m->lap[i].seconds;
+		samples += m->lap[i].samples;
+	}
+	rate = tokens_per_second(m, seconds, samples);
+	left = (int64_t)ceil(seconds / (double)n * (double)(m->train_iters - s->iteration));
+	prog_progress("step %lld/%lld  %lld %%  loss %.2f  %.*f%s tokens/s  %lld:%02lld left",
+	    (long long)s->iteration, (long long)m->train_iters,
+	    (long long)(s->iteration * 100 / m->train_iters), s->lm_loss, rate < 1e3 ? 0 : 1,
+	    rate < 1e3       ? rate
+		: rate < 1e6 ? rate / 1e3
+			     : rate / 1e6,
+	    rate < 1e3       ? ""
+		: rate < 1e6 ? "k"
+			     : "M",
+	    (long long)(left / 60), (long long)(left % 60));
+}
+
 /* Skipped steps count in time and number, not in the mean of the loss. The last step writes a
  * log line in any case. */
 void
@@ -473,10 +509,7 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 		m->dropped += s->routers.dropped;
 		m->fullest = fmax(m->fullest, s->routers.fullest);
 	}
-	prog_progress("step %lld of %lld, loss %.4f, %.0f tokens/s, %.0f s left",
-	    (long long)s->iteration, (long long)m->train_iters, s->lm_loss,
-	    tokens_per_second(m, s->seconds, s->samples),
-	    (double)(m->train_iters - s->iteration) * s->seconds);
+	progress(m, s);
 	if (m->json)
 		json_line(m, s);
 	if (m->board && !s->left_out && s->iteration % m->o->tensorboard_log_interval == 0)

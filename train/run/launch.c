@@ -313,7 +313,7 @@ launch_run(const struct train_config *c, char **words)
 	word = mem_alloc(n + strlen(text) + MPIRUN, sizeof *word);
 	if (compose(o, words, text, word, &err) < 0)
 		die_usage("%s", err.msg);
-	setenv(LEAVE_LAUNCHED, "1", 1);
+	setenv(LEAVE_LAUNCHED, isatty(STDERR_FILENO) ? LEAVE_TERMINAL : "log", 1);
 	block_requests(&signals);
 	l.pid = start(word, &err);
 	if (l.pid < 0)

@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* mpirun's default for half of what it leaves its ranks. */
 enum { SIGKILL_TIMEOUT = 1 };
@@ -27,6 +28,15 @@ allowed(void)
 	if (!getenv("OMPI_COMM_WORLD_SIZE") || getenv(LEAVE_LAUNCHED))
 		return 0;
 	return half > 0 ? 2 * half : 0;
+}
+
+void
+leave_begin(void)
+{
+	const char *launched = getenv(LEAVE_LAUNCHED);
+
+	if (launched && !strcmp(launched, LEAVE_TERMINAL))
+		prog_terminal();
 }
 
 void

@@ -241,6 +241,7 @@ open_outputs(struct run *r, struct err *err)
 	if (r->lock && c->start == START_RESUME && r->at.iteration < c->train_iters &&
 	    (lock_check(r->lock, err) < 0 || claim_set_aside(c, r->at.iteration, err) < 0))
 		return -1;
+	leave_begin();
 	leave_lost(r);
 	r->metrics = metrics_open(c, r->e->groups.world->size, r->at.iteration, err);
 	return r->metrics ? 0 : -1;
