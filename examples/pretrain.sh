@@ -101,7 +101,7 @@ if [ ! -e text.jsonl ]; then
 		echo 'that of examples/corpus: the packages with Debian Reference are not used'
 		for language in en ja; do
 			awk -v RS='----\n' '{
-				gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); gsub(/\t/, "\\t"); gsub(/\n/, "\\n")
+				gsub(/[\\"]/, "\\\\&"); gsub(/\t/, "\\t"); gsub(/\n/, "\\n")
 				printf "{\"text\": \"%s\"}\n", $0
 			}' "$here/examples/corpus/$language.txt" >$language.jsonl
 		done
@@ -219,7 +219,8 @@ say()
 }
 if [ ! -e before.txt ]; then
 	step 'the untrained model: held-out text, and what it says'
-	train before 0 --skip-train --save "$dir/none" --load "$dir/none" --metrics-file before.jsonl
+	train before 0 --skip-train --save "$dir/none" --load "$dir/none" \
+		--metrics-file before.jsonl
 	[ -z "$stopped" ] || exit 130
 	say before --config model.conf --seed 1234 --tokenizer-model spm.model >before.new
 	mv before.new before.txt

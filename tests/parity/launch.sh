@@ -127,7 +127,8 @@ cell()
 	taken=$(wc -l <log)
 	# A second step that was short, since the machine is no longer busy, has nothing to say.
 	sed -n 's/.*"iteration": 2,.*"seconds": \([0-9.]*\).*/\1/p' log | awk '{ exit $1 < 1.1 }' &&
-		[ "$1:$2" = INT:--ranks ] && ! grep -q 'SIGUSR1: stopping: the step and the save take about [0-9]* s' out &&
+		[ "$1:$2" = INT:--ranks ] &&
+		! grep -q 'SIGUSR1: stopping: the step and the save take about [0-9]* s' out &&
 		fail "it was not said how long the stop takes"
 	if [ "$ended" = 3 ]; then
 		[ "$kept" = "$taken" ] || fail "$1, $2: $taken steps were taken, $kept were saved"
