@@ -8,13 +8,14 @@
 #include "lib/base/prog.h"
 
 struct export_config {
-	int dtype, weights;
+	int dtype, weights, add_bos_token;
 	const char *max_shard_size, *tokenizer_model, *vocab_file, *merge_file, *arch;
 	bool force;
 };
 
 enum { WEIGHTS_LAST, WEIGHTS_EMA };
 static const char *const weights[] = { "last", "ema", NULL };
+static const char *const add_bos_tokens[] = { "auto", "true", "false", NULL };
 static const char *const dtypes[] = { "auto", "bf16", "fp16", "fp32", NULL };
 static const enum dtype types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
 
@@ -55,6 +56,14 @@ static const struct opt opts[] = {
 	    .off = FIELD(merge_file),
 	    .unit = "FILE",
 	    .help = "its merges.txt" },
+	{ .name = "add-bos-token",
+	    .type = OPT_CHOICE,
+	    .off = FIELD(add_bos_token),
+	    .choices = add_bos_tokens,
+	    .def = "auto",
+	    .help = "whether the tokenizer that is made of a SentencePiece model begins texts with "
+		    "bos; auto: as the documents of the training did, or if that is not known, if "
+		    "the model has one" },
 	{ .name = "arch",
 	    .type = OPT_STRING,
 	    .off = FIELD(arch),
@@ -79,6 +88,7 @@ run(const void *cfg, int argc, char **argv, struct err *e)
 		.vocab_file = c->vocab_file,
 		.merge_file = c->merge_file,
 		.arch = c->arch,
+		.add_bos = c->add_bos_token,
 		.average = c->weights == WEIGHTS_EMA,
 		.force = c->force };
 	struct str notes = { 0 }, warnings = { 0 };

@@ -234,7 +234,7 @@ train pipeline "$steps" --pipeline-model-parallel-size 2 --micro-batch-size 2
 
 step 'export, and generate from the exported weights'
 mckpt verify "checkpoints/iter_$(printf %07d "$steps")"
-mexport --force --tokenizer-model spm.model checkpoints hf
+mexport --force checkpoints hf
 hf="--model $dir/hf --pretrained-checkpoint $dir/hf --tokenizer-model $dir/hf/tokenizer.model"
 # shellcheck disable=SC2086
 say after $hf >after.txt
@@ -264,5 +264,5 @@ $here/build/mtrain -q $hf --prompt-file $dir/prompt.txt --generate 60 --temperat
 # export; then, in Python:
 #   import transformers
 #   print(transformers.pipeline("text-generation", "$dir/hf")("You can ")[0]["generated_text"])
-$here/build/mexport --force --tokenizer-model $dir/spm.model $dir/checkpoints $dir/hf
+$here/build/mexport --force $dir/checkpoints $dir/hf
 EOF

@@ -8,6 +8,7 @@
  */
 #include "export/hf.h"
 #include "export/place.h"
+#include "export/found.h"
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -27,6 +28,8 @@ struct job {
 	struct hf_export x;
 	struct tokenizer_files tokenizer;
 	bool has_tokenizer;
+	const char *model, *vocab, *merges; /* its files */
+	struct found_tokenizer found;
 	struct place place;
 	struct str *notes, *warnings;
 	struct err *e;
@@ -119,29 +122,77 @@ open_model(struct job *j)
 	return weights_plan(&j->x, j->o->max_shard_bytes, j->e);
 }
 
-/* The tokenizer given by the options, if any; its special ids are used where the run named none.
- * Its kind follows from the options and the file's first character. */
+/* The files of the tokenizer: those of the options, else the run's own if they are here. Without
+ * them the weights alone are exported. */
+static void
+find_tokenizer(struct job *j)
+{
+	const struct export_options *o = j->o;
+	struct err why;
+
+	j->model = o->tokenizer_model;
+	j->vocab = o->vocab_file;
+	j->merges = o->merge_file;
+	j->has_tokenizer = j->model || j->vocab;
+	if (j->has_tokenizer)
+		return;
+	if (found_open(&j->found, j->src, &why)) {
+		j->model = j->found.model;
+		j->vocab = j->found.vocab;
+		j->merges = j->found.merges;
+		j->has_tokenizer = true;
+		str_addf(
+		    j->notes, "the tokenizer is the run's: %s\n", j->model ? j->model : j->vocab);
+		return;
+	}
+	if (why.msg[0])
+		str_addf(j->notes, "the run's tokenizer: %s\n", why.msg);
+	str_addf(j->notes,
+	    "no tokenizer files are written; to add them: mexport --force --tokenizer-model FILE "
+	    "%s "
+	    "%s (or --vocab-file and --merge-file)\n",
+	    o->src, o->dst);
+}
+
+/* Whether a SentencePiece model's tokenizer begins with bos: 1, 0, or -1 where nothing says it. A
+ * difference between the option and the training is worth a note. */
+static int64_t
+adds_bos(struct job *j)
+{
+	int64_t trained = j->src->state.data_bos, asked = j->o->add_bos;
+
+	if (asked == ADD_BOS_AUTO)
+		return trained == STATE_NONE ? -1 : trained;
+	if (trained != STATE_NONE && trained != (asked == ADD_BOS_TRUE))
+		str_addf(j->notes, "--add-bos-token %s: documents of the training %s bos\n",
+		    asked == ADD_BOS_TRUE ? "true" : "false", trained ? "began with" : "had no");
+	return asked == ADD_BOS_TRUE;
+}
+
+/* Reads the tokenizer, if there is one; its special ids are used where the run named none. Its kind
+ * follows from the options and the file's first character. */
 static int
 open_tokenizer(struct job *j)
 {
-	const struct export_options *o = j->o;
 	struct tokenizer_files *t = &j->tokenizer;
 	struct model_config *c = &j->config;
+	bool spm;
 	int rc;
 
-	if (!o->tokenizer_model && !o->vocab_file) {
-		str_adds(j->notes,
-		    "no tokenizer files are written: give --tokenizer-model, or --vocab-file and "
-		    "--merge-file\n");
+	find_tokenizer(j);
+	spm = j->model && !tokenizer_is_json(j->model);
+	if (!spm && j->o->add_bos != ADD_BOS_AUTO)
+		return err_set(j->e,
+		    "--add-bos-token: is for a SentencePiece model: other tokenizers say it "
+		    "themselves");
+	if (!j->has_tokenizer)
 		return 0;
-	}
-	j->has_tokenizer = true;
-	if (!o->tokenizer_model)
-		rc = tokenizer_gpt2_files(t, o->vocab_file, o->merge_file, j->e);
-	else if (tokenizer_is_json(o->tokenizer_model))
-		rc = tokenizer_json_files(t, o->tokenizer_model, j->e);
+	if (spm)
+		rc = export_sentencepiece(t, j->model, adds_bos(j), j->e);
+	else if (j->model)
+		rc = tokenizer_json_files(t, j->model, j->e);
 	else
-		rc = export_sentencepiece(t, o->tokenizer_model, j->e);
+		rc = tokenizer_gpt2_files(t, j->vocab, j->merges, j->e);
 	if (rc < 0)
 		return -1;
 	if (c->bos_token_id < 0)
@@ -203,13 +254,11 @@ write_tokenizer(struct job *j)
 		str_release(&special);
 		return -1;
 	}
-	if (j->o->tokenizer_model && tokenizer_is_json(j->o->tokenizer_model))
+	if (j->model && tokenizer_is_json(j->model))
 		return 0;
-	if (j->o->tokenizer_model)
-		return put_copy(j, "tokenizer.model", j->o->tokenizer_model);
-	return put_copy(j, "vocab.json", j->o->vocab_file) < 0
-	    ? -1
-	    : put_copy(j, "merges.txt", j->o->merge_file);
+	if (j->model)
+		return put_copy(j, "tokenizer.model", j->model);
+	return put_copy(j, "vocab.json", j->vocab) < 0 ? -1 : put_copy(j, "merges.txt", j->merges);
 }
 
 /* All files. generation_config.json holds the special ids of the model. */
@@ -265,6 +314,7 @@ export_hf(const struct export_options *o, struct str *notes, struct str *warning
 	    open_model(&j) == 0 && check_source(&j) == 0 && open_tokenizer(&j) == 0)
 		rc = write_directory(&j);
 	tokenizer_release(&j.tokenizer);
+	found_release(&j.found);
 	weights_release(&j.x);
 	source_close(j.src);
 	place_close(&j.place);

@@ -6,6 +6,10 @@
 #include "lib/ckpt/source.h"
 #include "lib/model/family.h"
 
+/* Whether a tokenizer that is made of a SentencePiece model puts bos before each text: as the
+ * documents of the training had it, or as the option says. */
+enum add_bos_token { ADD_BOS_AUTO, ADD_BOS_TRUE, ADD_BOS_FALSE };
+
 struct export_options {
 	const char *src, *dst;
 	/* DTYPE_NONE: that of the run's weights in state.conf, else of the tensors */
@@ -13,6 +17,7 @@ struct export_options {
 	uint64_t max_shard_bytes;
 	const char *tokenizer_model, *vocab_file, *merge_file;
 	const char *arch; /* model_type; NULL: the first family that fits the model */
+	int add_bos;      /* an enum add_bos_token */
 	bool average;     /* of the weights, instead of those of the last step */
 	bool force;       /* replace a Hugging Face directory */
 };

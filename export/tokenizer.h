@@ -29,7 +29,8 @@ struct tokenizer_files {
 };
 
 /* Each fills t from files; tokenizer_release in every case. */
-int export_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e);
+/* bos: 1 or 0: the template begins with BOS or not; -1: if the model has one. */
+int export_sentencepiece(struct tokenizer_files *t, const char *model, int64_t bos, struct err *e);
 int tokenizer_gpt2_files(
     struct tokenizer_files *t, const char *vocab, const char *merges, struct err *e);
 int tokenizer_json_files(struct tokenizer_files *t, const char *path, struct err *e);

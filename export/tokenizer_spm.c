@@ -106,13 +106,13 @@ add_metaspace(const struct spmodel *m, const char *key, struct str *out)
 	    m->split_by_whitespace ? "true" : "false");
 }
 
-/* BOS before each text, if the model has one. */
+/* BOS before each text, if it is to be. */
 static void
 add_template(const struct spmodel *m, const struct tokenizer_files *t, struct str *out)
 {
 	struct str bos = { 0 };
 
-	if (m->bos < 0) {
+	if (!t->adds_bos) {
 		str_adds(out, "\"post_processor\":null,");
 		return;
 	}
@@ -300,7 +300,7 @@ write_json(const struct spmodel *m, struct tokenizer_files *t)
 
 /* The special tokens are those whose ids the trainer recorded. */
 int
-export_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e)
+export_sentencepiece(struct tokenizer_files *t, const char *model, int64_t bos, struct err *e)
 {
 	struct spmodel m = { 0 };
 	char *bytes = NULL;
@@ -318,9 +318,12 @@ export_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e
 				t->text[i] = mem_strndup(m.piece[ids[i]].text, m.piece[ids[i]].len);
 		}
 		t->tokens = m.count;
-		t->adds_bos = m.bos >= 0;
-		write_json(&m, t);
-		rc = 0;
+		t->adds_bos = bos < 0 ? m.bos >= 0 : bos > 0;
+		rc = t->adds_bos && m.bos < 0
+		    ? err_set(e, "--add-bos-token true: '%s' has no bos", model)
+		    : 0;
+		if (rc == 0)
+			write_json(&m, t);
 	}
 	spmodel_release(&m);
 	free(bytes);

@@ -37,6 +37,7 @@ add_notes(struct str *out, const struct sidecar *s)
 	n.append_eod = s->c->append_eod;
 	n.special_as_text = s->c->tokenizer.special_as_text;
 	n.eod_id = s->eod;
+	n.bos_id = s->bos;
 	notes_add_members(&n, out);
 	notes_release(&n);
 }
@@ -103,8 +104,7 @@ sidecar_text(const struct sidecar *s, int key, struct str *out)
 	add_text(out, "json_key", s->c->json_keys.item[key]);
 	str_adds(out, ",\n");
 	add_notes(out, s);
-	str_addf(out, "  \"bos_id\": %lld,\n  \"split_sentences\": %s,\n", (long long)s->bos,
-	    s->c->split_sentences ? "true" : "false");
+	str_addf(out, "  \"split_sentences\": %s,\n", s->c->split_sentences ? "true" : "false");
 	add_inputs(out, s);
 	add_counts(out, s->counts, key);
 	str_adds(out, "}\n");

@@ -22,7 +22,8 @@ notes_init(struct notes *n)
 	*n = (struct notes){ .vocab_size = NOTES_UNKNOWN,
 		.append_eod = NOTES_UNKNOWN,
 		.special_as_text = NOTES_UNKNOWN,
-		.eod_id = NOTES_UNKNOWN };
+		.eod_id = NOTES_UNKNOWN,
+		.bos_id = NOTES_UNKNOWN };
 }
 
 /* Everything is unknown afterwards. */
@@ -89,7 +90,8 @@ read_members(const struct json_value *root, struct notes *n, struct err *e)
 		return err_set(e, "not a JSON object");
 	if (read_tokenizer(json_get(root, "tokenizer"), n, e) < 0 ||
 	    read_bool(root, "append_eod", &n->append_eod, e) < 0 ||
-	    read_bool(root, "special_as_text", &n->special_as_text, e) < 0)
+	    read_bool(root, "special_as_text", &n->special_as_text, e) < 0 ||
+	    json_int(root, "bos_id", NOTES_UNKNOWN, &n->bos_id, e) < 0)
 		return -1;
 	return json_int(root, "eod_id", NOTES_UNKNOWN, &n->eod_id, e);
 }
@@ -146,6 +148,8 @@ notes_merge(struct notes *into, const struct notes *other)
 		into->special_as_text = NOTES_UNKNOWN;
 	if (into->eod_id != other->eod_id)
 		into->eod_id = NOTES_UNKNOWN;
+	if (into->bos_id != other->bos_id)
+		into->bos_id = NOTES_UNKNOWN;
 }
 
 /* "name": value; unknown is null. */
@@ -210,6 +214,8 @@ notes_add_members(const struct notes *n, struct str *out)
 	str_adds(out, ",\n  ");
 	add_bool(out, "special_as_text", n->special_as_text);
 	str_adds(out, ",\n");
+	if (n->bos_id != NOTES_UNKNOWN)
+		str_addf(out, "  \"bos_id\": %lld,\n", (long long)n->bos_id);
 }
 
 /* Inputs are the prefixes as given, and where each piece begins. */

@@ -32,7 +32,7 @@ struct notes {
 	const char **file; /* the files of the tokenizer */
 	int num_files;
 	int64_t append_eod, special_as_text; /* 0, 1 or NOTES_UNKNOWN */
-	int64_t eod_id;                      /* -1: there is none; or NOTES_UNKNOWN */
+	int64_t eod_id, bos_id; /* -1: there is none, none was prepended; or NOTES_UNKNOWN */
 	struct mem_pool pool;                /* owns the strings */
 };
 
@@ -46,7 +46,7 @@ void notes_init(struct notes *n);
 bool notes_agree(const struct notes *a, const struct notes *b);
 /* What differs between the two becomes unknown in `into`. */
 void notes_merge(struct notes *into, const struct notes *other);
-/* Appends the members "tokenizer" to "special_as_text", each with its comma and newline. */
+/* Appends the members "tokenizer" to "special_as_text", and "bos_id" where it is known, each with its comma and newline. */
 void notes_add_members(const struct notes *n, struct str *out);
 
 struct notes_input {

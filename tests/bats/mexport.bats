@@ -88,7 +88,46 @@ setup()
 
 @test "without a tokenizer there is a note" {
 	mckpt import "$hf/llama" ck
-	fails 0 "mexport: no tokenizer files are written: give --tokenizer-model, or --vocab-file and --merge-file" mexport ck out
+	fails 0 "mexport: no tokenizer files are written; to add them: mexport --force --tokenizer-model FILE ck out \
+(or --vocab-file and --merge-file)" mexport ck out
+}
+
+@test "the run's own tokenizer is found by path and hash, and bos is as in the training" {
+	seq -f '{"text": "the cat sat on mat %g"}' 300 >t.jsonl
+	mtok train -q --vocab-size 300 --soft-vocab-limit -o t.model t.jsonl
+	mtok train -q --vocab-size 290 --soft-vocab-limit -o other.model t.jsonl
+	options="--num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --vocab-size 300
+		--global-batch-size 2 --lr 1e-3 --eval-iters 0 --num-threads 1 --position-embedding-type rope
+		--normalization RMSNorm --norm-epsilon 1e-5 --swiglu --disable-bias-linear --train-iters 1"
+	for bos in '' --prepend-bos; do
+		mtok -q -o d$bos $bos --append-eod --tokenizer-model t.model t.jsonl
+		mtrain -q $options --data-path d${bos}_text_document --tokenizer-model t.model --save run$bos >/dev/null
+	done
+	fails 0 "mexport: the tokenizer is the run's: t.model" mexport run out
+	cmp t.model out/tokenizer.model
+	grep -qx '  "add_bos_token": false,' out/tokenizer_config.json
+	grep -q '"post_processor":null' out/tokenizer.json
+	mexport -q --force run--prepend-bos out
+	grep -qx '  "add_bos_token": true,' out/tokenizer_config.json
+	grep -q '"post_processor":{"type":"TemplateProcessing"' out/tokenizer.json
+	fails 0 "mexport: --add-bos-token false: documents of the training began with bos" mexport --force --add-bos-token false --tokenizer-model t.model run--prepend-bos out
+	grep -qx '  "add_bos_token": false,' out/tokenizer_config.json
+	fails 1 "mexport: --add-bos-token: is for a SentencePiece model: other tokenizers say it themselves" \
+		mexport --force --add-bos-token true --vocab-file v.json --merge-file m.txt run out
+	# the notes of datasets that mshard makes say it, too
+	mshard cat -q -o both d_text_document d_text_document
+	grep -qx '  "bos_id": -1,' both.json
+	mshard cat -q -o both --force d_text_document d--prepend-bos_text_document
+	[ "$(grep -c bos_id both.json)" = 0 ]
+	mv other.model t.model
+	run --separate-stderr mexport --force run out
+	[ "$status" = 0 ]
+	[[ ${stderr_lines[0]} == "mexport: the run's tokenizer: 't.model' is another tokenizer (hash "* ]]
+	[[ ${stderr_lines[1]} == "mexport: no tokenizer files are written; to add them: mexport --force"* ]]
+	rm t.model
+	run --separate-stderr mexport --force run out
+	[ "${stderr_lines[0]}" = "mexport: the run's tokenizer: cannot open 't.model': No such file or directory" ]
+	[ ! -e out/tokenizer.json ]
 }
 
 @test "shards: limit, index, a large tensor alone" {

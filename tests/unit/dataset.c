@@ -333,7 +333,8 @@ test_notes(void)
 		"{\"tokenizer\": {\"type\": \"A\", \"hash\": \"0123456789abcdeF\"}}" };
 	const char *full =
 	    "{\"tokenizer\": {\"type\": \"A\", \"hash\": \"0123456789abcdef\", \"vocab_size\": 9, "
-	    "\"files\": [\"x\", 3, \"y\"]}, \"append_eod\": true, \"eod_id\": -1}";
+	    "\"files\": [\"x\", 3, \"y\"]}, \"append_eod\": true, \"eod_id\": -1, "
+	    "\"bos_id\": 1}";
 	struct notes n, m;
 	struct str out = { 0 };
 
@@ -353,7 +354,7 @@ test_notes(void)
 	CHECK_STR(out.buf,
 	    "  \"tokenizer\": {\n    \"type\": \"A\",\n    \"hash\": \"0123456789abcdef\",\n"
 	    "    \"vocab_size\": 9,\n    \"files\": [\"x\", \"y\"]\n  },\n  \"append_eod\": true,\n"
-	    "  \"eod_id\": -1,\n  \"special_as_text\": null,\n");
+	    "  \"eod_id\": -1,\n  \"special_as_text\": null,\n  \"bos_id\": 1,\n");
 	n.unigram_ties = m.unigram_ties = "0.2.2";
 	n.tokenizer_like = "transformers-5.23";
 	notes_merge(&n, &n);
@@ -365,7 +366,7 @@ test_notes(void)
 	notes_merge(&n, &m);
 	CHECK(!n.unigram_ties && !n.tokenizer_like);
 	CHECK(!n.type && n.vocab_size == NOTES_UNKNOWN && n.append_eod == NOTES_UNKNOWN &&
-	    n.eod_id == NOTES_UNKNOWN);
+	    n.eod_id == NOTES_UNKNOWN && n.bos_id == NOTES_UNKNOWN);
 	notes_release(&n);
 	notes_release(&m);
 	str_release(&out);

@@ -99,7 +99,7 @@ test_sentencepiece(const char *dir, int kind, const char *const *parts)
 	make_model(&s, kind);
 	snprintf(path, sizeof path, "%s/t.model", dir);
 	CHECK(io_write_file(path, s.buf, s.len, &e) == 0);
-	CHECK(export_sentencepiece(&t, path, &e) == 0);
+	CHECK(export_sentencepiece(&t, path, -1, &e) == 0);
 	CHECK(t.tokens == 10 && t.id[SPECIAL_BOS] == 1 && t.id[SPECIAL_PAD] == -1 && t.adds_bos);
 	j = json_parse(t.json.buf, t.json.len, "tokenizer.json", &e);
 	CHECK(j != NULL);

@@ -61,6 +61,9 @@ struct data {
 	/* of the record: corpora of earlier lists that are not in this one */
 	const struct corpus_record **gone;
 	struct sample_options options;
+	/* on rank 0, by the corpora's notes: 1: bos was prepended to documents, 0: it was not;
+	 * STATE_NONE: not known of all, or not the same */
+	int64_t bos;
 };
 
 /* The training list, and the fingerprint of one of its corpora. */

@@ -315,11 +315,20 @@ open_number(const struct opening *o, int i, struct err *e)
 
 /* --- tokenizers ------------------------------------------------------------------------------- */
 
+/* What the notes of corpus k say of bos joins what those before it said. */
+static void
+add_bos(struct data *d, int k, int64_t bos_id)
+{
+	int64_t bos = bos_id == NOTES_UNKNOWN ? STATE_NONE : bos_id >= 0;
+
+	d->bos = k == 0 || d->bos == bos ? bos : STATE_NONE;
+}
+
 /* On rank 0: finds a dataset that was made with a different tokenizer than this run's, or than an
  * earlier dataset's, where both are known. Ids of two tokenizers mean different texts, so a mix
- * cannot be trained on. */
+ * cannot be trained on. Sets d->bos. */
 static int
-check_tokenizers(const struct data *d, struct err *e)
+check_tokenizers(struct data *d, struct err *e)
 {
 	const char *mine = d->c->tokenizer ? tokenizer_hash(d->c->tokenizer) : NULL, *whose = NULL;
 	struct notes known, n;
@@ -339,6 +348,7 @@ check_tokenizers(const struct data *d, struct err *e)
 			    "%s was made with another tokenizer (%s, hash %s) than %s (%s, hash "
 			    "%s)",
 			    prefix, n.type, n.hash, whose, known.type, known.hash);
+		add_bos(d, k, n.bos_id);
 		if (rc == 0 && n.type && !whose) {
 			whose = prefix;
 			known = n;

@@ -133,6 +133,7 @@ data_state(const struct data *d, const int64_t *counts, struct str *out)
 	s.data_seed = d->c->o.seed;
 	s.data_seq_length = d->c->plan.shape.seq_length;
 	s.data_loader = loader(d->c);
+	s.data_bos = d->bos;
 	s.data_split = d->c->paths.per_split ? "-" : d->c->o.split;
 	for (int k = 0; k < n; k++) {
 		struct corpus_record r = record_of(d, k, counts[k]);
