@@ -534,6 +534,7 @@ read_config(struct opt_parse *p, const char *path)
 	size_t len;
 
 	if (io_read_file(path, 16 << 20, &text, &len, &e) < 0) {
+		p->unread = true;
 		opt_fail(p, NULL, "%s", e.msg);
 		return;
 	}

@@ -164,6 +164,7 @@ struct opt_parse {
 	bool want_help, want_version;
 	struct opt_list topic; /* words after --help */
 	const char *shell;     /* of --completion; NULL: not given */
+	bool unread;           /* a file of options could not be read */
 	/* for opt_text: called with an option that is not in the table and the first word after it
 	 * or NULL; 0 skips the option. NULL: every such option is an error */
 	int (*unknown)(const char *name, const char *value, struct err *e);

@@ -187,6 +187,9 @@ agree_options(struct comm *world, const struct train_config *c, struct err *e)
 	struct str text = { 0 }, dump = { 0 };
 	int rc;
 
+	/* the options of a rank that cannot read their file differ for that reason alone */
+	if (comm_agree(COMM_HERE(world), c->parse.unread ? -1 : 0, e))
+		return -1;
 	str_addf(&text, "version\t%s\n", prog_build());
 	add_answer(&text, "help", c->parse.want_help);
 	add_answer(&text, "version", c->parse.want_version);

@@ -27,7 +27,8 @@ enum agree_on agree_on(const struct opt *o);
 /* Collective. 0 when the text of every rank is the same; else -1 on all ranks, and rank 0's e names
  * the first line that differs. text NULL: none. */
 int agree_text(struct comm *world, const char *text, struct err *e);
-/* Collective: the program's version and the options as they were given, defaults included. */
+/* Collective: the program's version and the options as they were given, defaults included. e holds
+ * the answer of train_parse, which is the reason where a rank could not read its options. */
 int agree_options(struct comm *world, const struct train_config *c, struct err *e);
 /* Collective, before train_configure: rank 0 reads the file that lists the datasets, to its end,
  * and sends it to the others: a pipe can be read only once. -1 on all ranks, with the reason on
