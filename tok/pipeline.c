@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum state { SLOT_FREE, SLOT_TAKEN, SLOT_DONE };
 
@@ -113,7 +112,7 @@ worker_main(void *arg)
 }
 
 /* A failed read counts only after everything before it was written. All threads have ended when
- * it returns. Running out of threads ends the program as running out of memory does. */
+ * it returns. Where no more threads can be started, those that there are do all. */
 int
 line_pipeline_run(const struct pipeline *p, struct err *e)
 {
@@ -121,19 +120,16 @@ line_pipeline_run(const struct pipeline *p, struct err *e)
 		.p = p, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER
 	};
 	struct worker *w = mem_zalloc((size_t)p->num_workers, sizeof *w);
+	int started = 1; /* the caller's is one of them */
 
 	r.state = mem_zalloc((size_t)p->num_slots, sizeof *r.state);
-	for (int i = 0; i < p->num_workers; i++) {
-		int rc;
-
-		w[i].run = &r;
-		w[i].index = i;
-		rc = i ? pthread_create(&w[i].thread, NULL, worker_main, &w[i]) : 0;
-		if (rc)
-			BUG("cannot start a thread: %s", strerror(rc));
-	}
+	for (int i = 0; i < p->num_workers; i++)
+		w[i] = (struct worker){ .run = &r, .index = i };
+	while (started < p->num_workers &&
+	    pthread_create(&w[started].thread, NULL, worker_main, &w[started]) == 0)
+		started++;
 	worker_main(&w[0]);
-	for (int i = 1; i < p->num_workers; i++)
+	for (int i = 1; i < started; i++)
 		pthread_join(w[i].thread, NULL);
 	free(r.state);
 	free(w);
