@@ -64,7 +64,7 @@ hash_stream_new(void)
 
 	h->state = XXH3_createState();
 	if (!h->state)
-		BUG("XXH3_createState failed");
+		mem_none("the state of a checksum");
 	XXH3_64bits_reset(h->state);
 	return h;
 }

@@ -30,13 +30,22 @@ struct mem_block {
 
 /* The only exit below the programs: a caller could not report it without memory. Exit handlers of
  * libraries are left out, which may need some. */
+void
+mem_none(const char *what)
+{
+	fprintf(
+	    stderr, "%s: out of memory: cannot allocate %s\n", program_invocation_short_name, what);
+	fflush(stdout);
+	_exit(1);
+}
+
 static void
 no_memory(size_t count, size_t size)
 {
-	fprintf(stderr, "%s: out of memory: cannot allocate %zu x %zu bytes\n",
-	    program_invocation_short_name, count, size);
-	fflush(stdout);
-	_exit(1);
+	char what[64];
+
+	snprintf(what, sizeof what, "%zu x %zu bytes", count, size);
+	mem_none(what);
 }
 
 /*

@@ -20,6 +20,8 @@ void *mem_zalloc_large(
 void *mem_zalloc_whole(
     size_t count, size_t size); /* zeroed; for megabytes that will all be written, soon */
 void *mem_realloc(void *p, size_t count, size_t size);
+/* Ends the program in the same way, when a library has found no memory for `what`. */
+void mem_none(const char *what) __attribute__((noreturn));
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n);
 
