@@ -33,7 +33,8 @@ static struct {
 	bool ends_dark;    /* it is lost as soon as all is done */
 	bool torn;         /* metrics are missing, and it was said */
 	bool forced;       /* a tool has found what another one has left, and gets --force */
-	struct str said;   /* by the start under way */
+	int struck, struck_before; /* faults so far, and before the start under way */
+	struct str said;           /* by the start under way */
 } run;
 
 static void
@@ -87,6 +88,19 @@ static const enum call failing[] = { CALL_OPEN, CALL_WRITE, CALL_FSYNC, CALL_CLO
 	CALL_LINK, CALL_UNLINK, CALL_MKDIR, CALL_READ, CALL_MMAP, CALL_LOOK, CALL_LIST, CALL_MEMORY,
 	CALL_THREAD, CALL_TRUNCATE, CALL_FLOCK };
 
+/* As much depends on what a sync promises as on all other calls. */
+static enum call
+draw_failing(void)
+{
+	return draw(4) ? failing[draw(sizeof failing / sizeof *failing)] : CALL_FSYNC;
+}
+
+static enum call
+draw_change(void)
+{
+	return draw(2) ? failing[draw(CHANGES)] : CALL_FSYNC;
+}
+
 static void
 draw_strike(struct strike *s, enum strike_kind kind)
 {
@@ -96,7 +110,7 @@ draw_strike(struct strike *s, enum strike_kind kind)
 
 	*s = (struct strike){ .kind = kind, .rank = -1, .call = CALL_COUNT };
 	if (fails) {
-		s->call = failing[draw(sizeof failing / sizeof *failing)];
+		s->call = draw_failing();
 		s->rank = (int)draw((uint64_t)ranks);
 		s->at = draw_number(run.reference->calls[s->call] + 2);
 		s->err = s->call == CALL_MEMORY ? ENOMEM
@@ -108,7 +122,7 @@ draw_strike(struct strike *s, enum strike_kind kind)
 		s->rank = (int)draw((uint64_t)ranks);
 		s->at = draw_number(run.reference->calls[s->call] + 2);
 	} else if (draw(2)) { /* the calls that change what is on the disk are few */
-		s->call = failing[draw(CHANGES)];
+		s->call = kind == STRIKE_POWER ? draw_change() : failing[draw(CHANGES)];
 		s->at = draw_number(run.reference->calls[s->call] + 2);
 	} else if (draw(2)) { /* and each kind has its turn, however few of it there are */
 		do
@@ -305,6 +319,29 @@ is_there(void)
 	return run.layout->tool && (strstr(said, "exists") || strstr(said, "holds"));
 }
 
+/* Nothing ends a rank by another signal than those that faults and launchers send. */
+static void
+check_signals(const struct job *j)
+{
+	for (int i = 0; i < j->size; i++) {
+		int sig = j->rank[i]->status - 128;
+
+		if (sig > 0 && sig != SIGKILL && sig != SIGTERM)
+			problem("rank %d is ended by signal %d (%s)\n", i, sig, strsignal(sig));
+	}
+}
+
+/* A start that nothing disturbs ends as it should, or has found what others make or have left. */
+static void
+check_calm(const struct job *j)
+{
+	bool done = j->status == 0 || (run.layout->apart && j->succeeded);
+
+	if (!done && run.struck == run.struck_before && !is_there())
+		problem("start %d fails with status %d, and nothing disturbed it\n",
+		    run.out->starts, j->status);
+}
+
 static void
 check_start(int status)
 {
@@ -363,9 +400,11 @@ check_others(const struct job *j)
 static void
 repair(void)
 {
+	run.struck = 0;
 	for (int i = 0; i < run.faults.count; i++) {
 		struct strike *s = &run.faults.strike[i];
 
+		run.struck += s->struck;
 		if (s->struck && s->kind == STRIKE_POWER)
 			run.power = true;
 		if (s->struck && s->kind == STRIKE_FAIL_ON)
@@ -413,6 +452,7 @@ start_once(void)
 	str_clear(&run.said);
 	run.out->starts++;
 	j = scene_start(run.layout, draw_other(), run.forced ? "--force" : "", run.srun, &run.said);
+	run.struck_before = run.struck;
 	ended = job_wait(j, sim.now + LIMIT_SECONDS * SECOND);
 	if (run.o->loud)
 		printf("%sstart %d: status %d\n", run.said.buf ? run.said.buf : "", run.out->starts,
@@ -424,7 +464,9 @@ start_once(void)
 		return true;
 	}
 	check_others(j);
+	check_signals(j);
 	repair();
+	check_calm(j);
 	check_start(j->status);
 	run.forced |= is_there();
 	return is_done(j) || run.out->failed;

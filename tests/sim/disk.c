@@ -193,6 +193,7 @@ kept(enum loss how, long number, long cut, size_t sector, size_t cut_sector)
 	switch (how) {
 	case LOSS_NONE: return true;
 	case LOSS_PREFIX: return number < cut || (number == cut && sector < cut_sector);
+	case LOSS_BUT_LAST: return number == cut;
 	case LOSS_ANY: return hash_bytes(sim.seed, what, sizeof what) >> 17 & 1;
 	default: return false;
 	}
@@ -246,15 +247,20 @@ lose_bytes(struct node *n, enum loss how, long cut, size_t cut_sector)
 void
 disk_lose_power(struct node *root, enum loss how)
 {
-	long first = num_calls, cut;
+	long first = num_calls, last = 0, cut;
 	size_t cut_sector = draw(8);
 
 	(void)root;
 	for (struct node *n = all_nodes; n; n = n->next)
-		for (size_t i = 0; i < n->num_changes; i++)
-			if (n->change[i].number < first)
-				first = n->change[i].number;
+		for (size_t i = 0; i < n->num_changes; i++) {
+			long number = n->change[i].number;
+
+			first = number < first ? number : first;
+			last = number > last ? number : last;
+		}
 	cut = first + (long)draw((uint64_t)(num_calls - first) + 2);
+	if (how == LOSS_BUT_LAST)
+		cut = last;
 	log_event("power", NULL, how, cut);
 	for (struct node *n = all_nodes; n; n = n->next) {
 		if (n->dir)

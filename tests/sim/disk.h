@@ -4,7 +4,8 @@
  * A file is what programs see and what its last sync left on the disk; between the two lie changes,
  * in order. A directory likewise, with names for bytes: a name is on the disk for good once the
  * directory is synced. A loss of power keeps of the changes since then what is drawn: none, all, a
- * prefix of all calls' changes cut at a sector, or each sector and name by itself.
+ * prefix of all calls' changes cut at a sector, each sector and name by itself, or only what the
+ * last call has changed, as by a disk that writes in another order.
  */
 #ifndef SIM_DISK_H
 #define SIM_DISK_H
@@ -64,7 +65,7 @@ void node_sync(struct node *n, bool reached);
 /* The number of the next call that changes something. */
 long disk_call(void);
 
-enum loss { LOSS_ALL, LOSS_NONE, LOSS_PREFIX, LOSS_ANY, LOSS_KINDS };
+enum loss { LOSS_ALL, LOSS_NONE, LOSS_PREFIX, LOSS_ANY, LOSS_BUT_LAST, LOSS_KINDS };
 /* Power is lost: what is left of everything below root is drawn. */
 void disk_lose_power(struct node *root, enum loss how);
 

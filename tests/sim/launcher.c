@@ -14,6 +14,16 @@ static struct job *jobs[JOBS];
 static bool waits_for_all[JOBS]; /* srun without --kill-on-bad-exit */
 static int num_jobs;
 
+static void
+put_rank(const char *words, int rank, struct str *out)
+{
+	for (; *words; words++)
+		if (*words == '%')
+			str_addf(out, "%d", rank);
+		else
+			str_addc(out, *words);
+}
+
 struct job *
 job_start(const struct launch *x)
 {
@@ -28,18 +38,21 @@ job_start(const struct launch *x)
 	for (int i = 0; i < x->ranks; i++) {
 		char rank[40], size[40], local[40];
 		const char *env[] = { rank, size, local, "HOME=/", NULL };
+		struct str words = { 0 };
 
+		put_rank(x->words, i, &words);
 		snprintf(rank, sizeof rank, "OMPI_COMM_WORLD_RANK=%d", i);
 		snprintf(size, sizeof size, "OMPI_COMM_WORLD_SIZE=%d", x->ranks);
 		snprintf(local, sizeof local, "OMPI_COMM_WORLD_LOCAL_RANK=%d", i);
 		j->rank[i] = process_begin(&(struct program){ .name = x->tool,
 		    .main = x->main,
-		    .words = x->words,
+		    .words = words.buf,
 		    .host = i * x->hosts / x->ranks,
 		    .job = j->number,
 		    .rank = i,
 		    .said = x->said,
 		    .env = env });
+		str_release(&words);
 		mpi_process_begin(j->rank[i], x->ranks);
 		j->rank[i]->thread->ready = sim.now + draw_delay(20 * MILLISECOND);
 	}

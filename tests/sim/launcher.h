@@ -15,7 +15,7 @@ struct job {
 struct launch {
 	const char *tool;
 	int (*main)(int, char **);
-	const char *words; /* its arguments */
+	const char *words; /* its arguments; %: the rank's number */
 	int ranks, hosts;  /* ranks are spread over the hosts in equal parts, in order */
 	bool srun;         /* the others live on when one has died */
 	struct str *said;

@@ -62,13 +62,16 @@ const struct layout layouts[] = {
 	{ "encode", 1, RESUMED, "mtok", mtok_main },
 	{ "join", 1, "cat -q -o d a_text_document b_text_document", "mshard", mshard_main },
 	{ "encoders", 2, RESUMED, "mtok", mtok_main, .apart = true },
+	{ "exporters", 2, "-q made out%", "mexport", mexport_main, .beside = true },
+	{ "joiners", 2, "cat -q -o d% a_text_document b_text_document", "mshard", mshard_main,
+	    .beside = true },
 };
 _Static_assert(sizeof layouts / sizeof *layouts == LAYOUTS, "the number of layouts");
 
 static const char config[] = "num-layers 4\nhidden-size 16\nnum-attention-heads 2\nvocab-size 60\n"
 			     "seq-length 16\nglobal-batch-size 8\nlr 1e-3\n"
 			     "log-interval 1\nnum-threads 2\nsave " SAVE "\nload " SAVE "\n"
-			     "metrics-file m\n";
+			     "metrics-file m\ninit-timeout 30\n";
 static const char mock[] = "--mock-data --eval-iters 0 ";
 static const char data[] =
     "--data-path 0.6 a_text_document 0.4 b_text_document --tokenizer-type NullTokenizer "
@@ -157,8 +160,8 @@ scene_start(const struct layout *x, int other, const char *extra, bool srun, str
 	    .main = x->tool ? x->main : mtrain_main,
 	    .words = words.buf,
 	    .ranks = ranks,
-	    .hosts = ranks > 1 ? 2 : 1,
-	    .srun = srun || x->apart,
+	    .hosts = ranks > 1 && !x->beside && !(x->apart && sim.seed % 2) ? 2 : 1,
+	    .srun = srun || x->apart || x->beside,
 	    .said = said });
 	str_release(&words);
 	return j;

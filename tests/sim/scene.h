@@ -14,6 +14,7 @@ struct layout {
 	const char *tool;
 	int (*main)(int, char **);
 	bool apart;    /* the ranks are runs of it on one target: one must succeed */
+	bool beside;   /* they are runs of it with targets of their own, by the rank, on one host */
 	bool recorded; /* its result holds its command line, --force too */
 	bool corpora;  /* reads datasets; else tokens drawn at random */
 	bool samples;  /* its length is counted in samples */
@@ -26,7 +27,7 @@ struct layout {
 	} other[OTHERS];
 	enum { SAME_BYTES, SAME_BITS, SAME_LOSSES } same;
 };
-enum { LAYOUTS = 27 };
+enum { LAYOUTS = 29 };
 extern const struct layout layouts[];
 
 /* The directory of every run is /run; its checkpoints are in SAVE, its metrics in m. */

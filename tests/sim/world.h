@@ -48,12 +48,13 @@ enum call { CALLS(CALL_ENUM) CALL_COUNT };
 #undef CALL_ENUM
 extern const char *const call_names[CALL_COUNT];
 
-/* What else disturbs a run and is counted; the four losses are in the order of enum loss. */
+/* What else disturbs a run and is counted; the losses are in the order of enum loss. */
 /* clang-format off */
 #define COUNTS(X) \
 	X(SHORT, "reads and writes cut short") X(PAUSE, "thread paused") \
 	X(LOST_ALL, "power lost, nothing kept") X(LOST_NONE, "power lost, all kept") \
 	X(LOST_PREFIX, "power lost, a prefix kept") X(LOST_ANY, "power lost, any sectors kept") \
+	X(LOST_BUT_LAST, "power lost, the last change kept") \
 	X(OUTLIVED, "ranks outlive a death") X(REPORTED, "MPI reports a death") \
 	X(OTHER_LAYOUT, "started on another layout") X(MIDWAY, "begun with checkpoints")
 /* clang-format on */
