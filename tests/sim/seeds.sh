@@ -5,7 +5,7 @@
 # them.
 set -eu
 "$B/sim" --seeds "${TWICE:-1:10}" --twice
-"$B/sim" --seeds "${SEEDS:-11:140}"
-for tool in cast convert exports encode join encoders; do
-	"$B/sim" --layout "$tool" --seeds "${EACH:-141:165}"
+"$B/sim" --seeds "${SEEDS:-11:130}"
+for tool in cast convert exports encode join encoders exporters joiners; do
+	"$B/sim" --layout "$tool" --seeds "${EACH:-141:161}"
 done
