@@ -263,7 +263,7 @@ io_sync_parent(const char *path, struct err *e)
  * Several processes may make the same path at once: EEXIST is not a failure until the end, where
  * the path must be a directory. The name of each new directory is on disk before anything is
  * created in it; so is that of the last one that was there, whose maker may have been killed or
- * have failed before it was.
+ * have failed before it was. Those above it are on disk, as it was made in them.
  */
 int
 io_mkdir_p(const char *path, struct err *e)
@@ -277,17 +277,17 @@ io_mkdir_p(const char *path, struct err *e)
 		if ((c != '/' && c != '\0') || s[-1] == '/')
 			continue;
 		*s = '\0';
-		if (mkdir(p, 0777) == 0) {
-			if (there)
-				rc = io_sync_parent(there, e);
+		if (there && !io_exists(p)) {
+			rc = io_sync_parent(there, e);
 			free(there);
 			there = NULL;
-			if (rc == 0)
-				rc = io_sync_parent(p, e);
-		} else if (errno == EEXIST) {
+		}
+		if (rc == 0 && mkdir(p, 0777) == 0) {
+			rc = io_sync_parent(p, e);
+		} else if (rc == 0 && errno == EEXIST) {
 			free(there);
 			there = mem_strdup(p);
-		} else {
+		} else if (rc == 0) {
 			rc = err_sys(e, "create directory", p);
 		}
 		*s = c;
