@@ -156,15 +156,33 @@ draw_early(struct faults *f)
 
 	f->strike[0] = (struct strike){ .kind = STRIKE_KILL,
 		.rank = -1,
-		.call = failing[draw(CHANGES)],
+		.call = draw(2) ? CALL_RENAME : failing[draw(CHANGES)],
 		.at = 1 + (long)draw(8) };
 	run.ends_dark = draw(2);
 	if (run.ends_dark)
 		return;
 	draw_strike(&f->strike[1], STRIKE_FAIL_ON);
 	f->strike[1].call = looking[draw(4)];
-	f->strike[1].at = draw_number(run.reference->calls[f->strike[1].call] + 2);
+	f->strike[1].at = draw_number(run.reference->calls[f->strike[1].call] / 4 + 2);
 	f->strike[1].err = EIO;
+	f->strike[1].then = true;
+	f->count = f->count < 2 ? 2 : f->count;
+}
+
+/* A failure, and one of what is done because of it. */
+static void
+draw_twice(struct faults *f)
+{
+	static const enum call undoing[] = { CALL_UNLINK, CALL_UNLINK, CALL_RENAME, CALL_FSYNC };
+
+	draw_strike(&f->strike[0], STRIKE_FAIL);
+	f->strike[0].call = draw(2) ? CALL_RENAME : failing[draw(CHANGES)];
+	f->strike[0].at = 1 + (long)draw((uint64_t)run.reference->calls[f->strike[0].call] + 1);
+	f->strike[0].err = EIO;
+	f->strike[1] = f->strike[0];
+	f->strike[1].call = undoing[draw(4)];
+	f->strike[1].at = 1 + (long)draw(4);
+	f->strike[1].then = true;
 	f->count = f->count < 2 ? 2 : f->count;
 }
 
@@ -181,8 +199,10 @@ draw_faults(void)
 	f->count = 1 + (int)draw(4);
 	if (draw_one_in(12))
 		draw_cut(f);
-	else if (draw_one_in(8))
+	else if (draw_one_in(6))
 		draw_early(f);
+	else if (draw_one_in(run.layout->tool ? 2 : 10))
+		draw_twice(f);
 	for (int i = f->strike[1].at ? 2 : f->strike[0].at ? 1 : 0; i < f->count; i++) {
 		enum strike_kind kind;
 
@@ -217,9 +237,10 @@ describe(void)
 		if (s->dropped)
 			continue;
 
-		n += snprintf(out + n, cap - (size_t)n, ", %s at %s %ld%s%s%s",
-		    strike_names[s->kind], call ? call_names[s->call] : "call", s->at,
-		    s->err ? " (" : "", s->err ? strerror(s->err) : "", s->err ? ")" : "");
+		n += snprintf(out + n, cap - (size_t)n, "%s%s at %s %ld%s%s%s",
+		    s->then ? ", then " : ", ", strike_names[s->kind],
+		    call ? call_names[s->call] : "call", s->at, s->err ? " (" : "",
+		    s->err ? strerror(s->err) : "", s->err ? ")" : "");
 		if (s->rank >= 0 && n < (int)cap)
 			n += snprintf(out + n, cap - (size_t)n, " of rank %d", s->rank);
 	}
@@ -618,6 +639,9 @@ case_run(const struct case_options *o, const struct reference *r, struct result 
 	out->seed = o->seed;
 	out->layout = (int)(run.layout - layouts);
 	run.reference = r;
+	/* no process is one of those that made the images */
+	for (int i = 0; i < HOSTS; i++)
+		sim.next_pid[i] += 1000;
 	image_load(&r->end, "ref");
 	if (o->begins == BEGIN_DRAWN ? draw(3) != 0 : o->begins == BEGIN_START)
 		image_load(&r->start, "run");

@@ -19,7 +19,8 @@ parse_one(const char *text, struct strike *s, struct err *e)
 	char kind[16], call[16];
 	int k = 0, c = 0, n;
 
-	*s = (struct strike){ .rank = -1, .err = EIO };
+	*s = (struct strike){ .rank = -1, .err = EIO, .then = !strncmp(text, "then-", 5) };
+	text += s->then ? 5 : 0;
 	n = sscanf(text, "%15[^:]:%15[^:]:%ld:%d:%d", kind, call, &s->at, &s->rank, &s->err);
 	while (n >= 3 && k < STRIKE_KIND_COUNT && strcmp(kind, short_names[k]))
 		k++;
@@ -109,7 +110,8 @@ faults_at(enum call c, const char *path)
 	for (int i = 0; i < f->count && !err; i++) {
 		struct strike *s = &f->strike[i];
 
-		if (s->dropped || (s->rank >= 0 && s->rank != p->rank) ||
+		if (s->dropped || (s->then && i && !s[-1].struck && !s[-1].dropped) ||
+		    (s->rank >= 0 && s->rank != p->rank) ||
 		    (s->call != CALL_COUNT ? s->call != c : c == CALL_MEMORY))
 			continue;
 		s->count++;

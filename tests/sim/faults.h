@@ -28,6 +28,7 @@ struct strike {
 	enum call call; /* CALL_COUNT: of any kind */
 	long at;        /* 1: the first one */
 	int err;        /* of a call that fails */
+	bool then;      /* calls count once the one before it has happened */
 	bool dropped;   /* it does not happen */
 	/* set by faults_at */
 	long count;
@@ -47,8 +48,8 @@ struct faults {
 	long happened[STRIKE_KIND_COUNT], at[CALL_COUNT]; /* strikes, by kind and by call */
 };
 
-/* Reads KIND:CALL:N[:RANK[:ERRNO]], several after commas: "fail:fsync:3:0:28,power:any:4000". The
- * number of strikes, or -1 with a reason. */
+/* Reads KIND:CALL:N[:RANK[:ERRNO]], several after commas: "fail:fsync:3:0:28,power:any:4000". With
+ * "then-" before KIND its calls count once the one before it has happened. The number of strikes, or -1 with a reason. */
 int faults_parse(const char *text, struct strike out[STRIKES], struct err *e);
 /* At a call: an errno, or 0. May end the process, and not return. */
 int faults_at(enum call c, const char *path);
