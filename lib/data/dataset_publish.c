@@ -192,46 +192,69 @@ stage_all(const struct dataset_writer *w, const struct outfile *notes, const str
 	return io_sync_parent(p, e);
 }
 
-/* Removes a file of this writer under the name of the next dataset or, where it has it, its own. */
-static int
-withdraw_one(const char *prefix, const char *suffix, bool settled)
-{
-	char *next = dataset_path(suffix, ".new");
-	int rc = remove_one(prefix, next, NULL);
-
-	free(next);
-	return rc == 0 && settled ? drop(prefix, suffix, NULL) : rc < 0 ? -1 : 0;
-}
-
 /* The tokens: removed, or under their temporary name where another run may continue. */
 static int
-withdraw_tokens(const struct dataset_writer *w, bool staged)
+withdraw_tokens(const struct dataset_writer *w)
 {
-	char *bin = dataset_path(w->prefix, ".bin"), *next = dataset_path(w->prefix, ".bin.new");
-	int rc;
+	char *next = dataset_path(w->prefix, ".bin.new");
+	int rc = w->keep ? rename(next, w->bin.tmp) : drop(w->prefix, ".bin.new", NULL);
 
-	if (!w->keep)
-		rc = withdraw_one(w->prefix, ".bin", staged);
-	else if ((rc = rename(next, w->bin.tmp)) < 0 && errno == ENOENT)
-		rc = staged ? rename(bin, w->bin.tmp) : 0;
-	free(bin);
+	if (rc < 0 && w->keep && errno == ENOENT)
+		rc = 0;
 	free(next);
 	return rc;
 }
 
+/* Undoes settle: what has its own name has that of the next dataset. */
+static int
+unsettle(const char *prefix, const char *suffix)
+{
+	char *path = dataset_path(prefix, suffix), *next = dataset_path(suffix, ".new");
+	char *to = dataset_path(prefix, next);
+	int rc = there(prefix, next, NULL);
+
+	if (rc == 0 && rename(path, to) < 0 && errno != ENOENT)
+		rc = -1;
+	free(path);
+	free(next);
+	free(to);
+	return rc < 0 ? -1 : 0;
+}
+
+/* Undoes settle_all, in the other order, and takes the index away, on disk. A loss of power leaves
+ * all that the next writer needs to finish it, or no index: never tokens alone under their own
+ * name, which would be taken for a foreign file. */
+static int
+unsettle_all(const char *prefix, bool tokens)
+{
+	int rc = tokens ? there(prefix, ".bin.new", NULL) : 1;
+
+	if (rc == 0) { /* the tokens have their name, and what lies beside them may have */
+		for (int i = 0; i < BESIDE && rc == 0; i++)
+			rc = unsettle(prefix, beside[i]);
+		if (rc == 0)
+			rc = io_sync_parent(prefix, NULL);
+		if (rc == 0)
+			rc = unsettle(prefix, ".bin");
+	}
+	if (rc < 0 || io_sync_parent(prefix, NULL) < 0 || drop(prefix, ".idx.new", NULL) < 0)
+		return -1;
+	(void)io_sync_parent(prefix, NULL);
+	return 0;
+}
+
 /* Gives the next dataset up: what this writer has renamed is removed. staged: all of it had the
- * names of the next dataset, so what has them no more has its own. Nothing is looked at: that may
- * be what fails. Where the tokens cannot be withdrawn the rest stays too, and the next writer
- * finishes it as that of a killed one: tokens alone would be taken for a foreign file. */
+ * names of the next dataset, so what has them no more has its own. Where that cannot be undone what
+ * is there stays, and the next writer finishes it as that of a killed one. */
 static void
 withdraw(const struct dataset_writer *w, bool tokens, bool staged)
 {
 	const char *p = w->prefix;
 
-	if (tokens && withdraw_tokens(w, staged) < 0)
+	if ((staged && unsettle_all(p, tokens) < 0) || (tokens && withdraw_tokens(w) < 0))
 		return;
-	withdraw_one(p, ".json", staged && tokens && w->notes);
-	withdraw_one(p, ".sum", staged && tokens);
+	drop(p, ".json.new", NULL);
+	drop(p, ".sum.new", NULL);
 	drop(p, ".idx.new", NULL);
 }
 
