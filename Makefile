@@ -323,8 +323,10 @@ prefix  = '$(DESTDIR)$(PREFIX)'
 install: all
 	install -d $(prefix)/bin $(prefix)/share/man/man1 $(prefix)/share/man/man5 \
 		$(prefix)/share/man/man7 $(prefix)/share/bash-completion/completions \
-		$(prefix)/share/zsh/site-functions
+		$(prefix)/share/zsh/site-functions $(prefix)/share/mikoshi
 	install $(progs) $(prefix)/bin
+	find recipes -name data -prune -o -type f ! -name all.conf -print | \
+		xargs cp --parents -t $(prefix)/share/mikoshi
 	for t in $(TOOLS); do \
 		$(B)/$$t --completion bash >$(prefix)/share/bash-completion/completions/$$t && \
 		$(B)/$$t --completion zsh >$(prefix)/share/zsh/site-functions/_$$t || exit 1; done

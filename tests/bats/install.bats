@@ -24,6 +24,7 @@ again()
 		"bin/$tool" --completion zsh | cmp - "share/zsh/site-functions/_$tool"
 	done
 	[ -s share/man/man7/mikoshi.7 ]
+	[ -s share/mikoshi/recipes/gpt2-124m/model.conf ]
 	[ -s share/man/man5/mckpt.5 ]
 	[ "$(find bin -type f | wc -l)" = "$(ls "$TOP"/bin/*.c | wc -l)" ]
 }
