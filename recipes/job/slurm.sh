@@ -38,11 +38,11 @@ before=$(iteration) at='' tries=0 ended='' bad='' none="3 jobs in a row made no 
 [ "$tries" -lt 3 ] || stop 1 "$none"
 tries=$((tries + 1)) first=$(wc -l <"$SAVE/log")
 echo "$before $tries" >"$SAVE/attempts"
+trap 'kill -USR1 "$!"' USR1
+trap 'ended=1; kill -USR1 "$!"' TERM USR2 # qdel and scancel: save, and no job follows
 mtrain --launch "$LAUNCH" --config "$CONFIG" --save "$SAVE" --load "$SAVE" \
 	--exit-duration-in-mins $((LIMIT - MARGIN)) &
 run=$!
-trap 'kill -USR1 "$run"' USR1 USR2
-trap 'ended=1; kill -USR1 "$run"' TERM # qdel and scancel: save, and no job follows
 while wait "$run"; status=$?; kill -0 "$run" 2>/dev/null; do :; done
 
 case $status in
