@@ -176,7 +176,8 @@ static const struct verb *const verbs[] = {
 	    .summary = "draw what runs have told in their metrics files, beside their plans",
 	    .opts = plan_report_opts,
 	    .cfg_size = sizeof(struct plan_config),
-	    .run_given = run_report },
+	    .run_given = run_report,
+	    .common = "output label checkpoint title samples gpu force" },
 	NULL,
 };
 

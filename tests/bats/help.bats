@@ -35,6 +35,9 @@ one_screen()
 	"$1" $2 --help >out
 	[ "$(wc -l <out)" -le 40 ] || { echo "$1 $2: $(wc -l <out) lines"; return 1; }
 	! grep -n '.\{81\}' out || return 1
+	if grep -q '^Groups of options' out; then
+		grep -q '^Options that most runs have:' out || { echo "$1 $2: no common options"; return 1; }
+	fi
 	[[ $(head -1 out) = "usage: $1 ${2:+$2 }[options]"* ]]
 }
 
