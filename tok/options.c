@@ -38,9 +38,9 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 #define INPUT_OPTS \
 	{ .type = OPT_GROUP, .help = "Input" }, \
 	{ .name = "input", .type = OPT_LIST, .off = ENCODE(input), .unit = "FILE", \
-	  .help = "JSON Lines or text, plain, gzip or zstd, like the operands; a directory stands " \
-	  "for its files, - is standard input, and a quoted pattern stands for its files in their " \
-	  "order" }, \
+	  .help = "JSON Lines or text, plain, gzip or zstd, like the operands; a directory " \
+	  "stands for its files, - is standard input, and a quoted pattern stands for its " \
+	  "files in their order" }, \
 	{ .name = "files-from", .type = OPT_STRING, .off = ENCODE(files_from), .unit = "LIST", \
 	  .help = "read more input files from LIST, one per line or NUL-ended; - is standard " \
 	  "input" }, \
