@@ -133,7 +133,7 @@ validation(const struct report_run *r, double *best, double *last)
 	for (int i = 0; i < r->num_points; i++) {
 		const struct report_point *p = &r->point[i];
 
-		if (p->kind != REPORT_EVALUATION || !strcmp(p->name, "test") ||
+		if (p->kind != REPORT_EVALUATION || isnan(p->value) || !strcmp(p->name, "test") ||
 		    (name && strcmp(name, p->name)))
 			continue;
 		name = p->name;

@@ -145,7 +145,7 @@ svg_number(double v, struct str *out)
 	double size = fabs(v);
 	int thousands = 0, power;
 
-	if (isnan(v)) {
+	if (!isfinite(v)) {
 		str_adds(out, "\xe2\x80\x93");
 	} else if (size == 0 || (size >= 0.001 && size < 1e4)) {
 		if (size >= 1000)

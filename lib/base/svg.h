@@ -35,7 +35,7 @@ struct svg_axis svg_axis(double min, double max, bool zero);
  * how many. */
 int svg_ticks(const struct svg_axis *a, int most, double at[SVG_TICKS]);
 /* Appends a value as labels have it, three digits unless it needs more: 0.002, 3e-5, 1,500, 20k,
- * 1.25M. */
+ * 1.25M; a dash for what is not finite. */
 void svg_number(double v, struct str *out);
 
 /*
