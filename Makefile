@@ -322,8 +322,9 @@ bench-watch: all $(unwatched)
 prefix  = '$(DESTDIR)$(PREFIX)'
 install: all
 	install -d $(prefix)/bin $(prefix)/share/man/man1 $(prefix)/share/man/man5 \
-		$(prefix)/share/man/man7 $(prefix)/share/bash-completion/completions \
-		$(prefix)/share/zsh/site-functions $(prefix)/share/mikoshi
+		$(prefix)/share/man/man7 $(prefix)/share/man/ja/man7 \
+		$(prefix)/share/bash-completion/completions $(prefix)/share/zsh/site-functions \
+		$(prefix)/share/mikoshi
 	install $(progs) $(prefix)/bin
 	find recipes -name data -prune -o -type f ! -name all.conf -print | \
 		xargs cp --parents -t $(prefix)/share/mikoshi
@@ -333,6 +334,7 @@ install: all
 	install -m 644 $(wildcard man/*.1) $(prefix)/share/man/man1
 	install -m 644 $(wildcard man/*.5) $(prefix)/share/man/man5
 	install -m 644 $(wildcard man/*.7) $(prefix)/share/man/man7
+	install -m 644 $(wildcard man/ja/man7/*.7) $(prefix)/share/man/ja/man7
 man: $(progs)
 	@B=$(B) sh man/options.sh
 dist:

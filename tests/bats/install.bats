@@ -25,6 +25,8 @@ again()
 	done
 	[ -s share/man/man7/mikoshi.7 ]
 	[ -s share/mikoshi/recipes/gpt2-124m/model.conf ]
+	[ -s share/man/man7/mikoshi-tutorial.7 ]
+	[ -s share/man/ja/man7/mikoshi-tutorial.7 ]
 	[ -s share/man/man5/mckpt.5 ]
 	[ "$(find bin -type f | wc -l)" = "$(ls "$TOP"/bin/*.c | wc -l)" ]
 }
