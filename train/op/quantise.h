@@ -40,10 +40,11 @@ struct quantise {
 /* An operation whose result, of BF16, is read in 8 bits may make the copies in the same pass. It
  * has a struct quantise for them, with q, qt or both: they are those of the result as it would be
  * stored, bit for bit, and x is not looked at. The result then need not have data: it is not
- * stored. Sums are only of one that is. */
+ * stored. Sums are only of one that is, and no copies are of a window. */
 static inline bool
 quantise_makes(const struct quantise *q)
 {
+	ops_require(!q->counts.data);
 	return q->q.data || q->qt.data;
 }
 
