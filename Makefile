@@ -146,6 +146,8 @@ golden = $(if $(GOLDEN),"$$(realpath '$(GOLDEN)')")
 
 # --- tests ----------------------------------------------------------------------------------------
 unit_src := $(call find,c,tests/unit tests/prop tests/grad tests/tools tests/bench)
+op_src   := $(filter-out tests/op/driver.c tests/op/problem.c,$(call find,c,tests/op))
+op_bin   := $(patsubst %.c,$(B)/%,$(op_src))
 unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
 gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fault_bin := $(B)/tests/faults/faults $(B)/tests/faults/replay
@@ -181,12 +183,17 @@ test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj)
 
 # A simulator with sanitizers is built by `make SAN=address sim`: it takes minutes, and tests of
 # variants do not need it.
-tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded) \
+tests: $(progs) $(unit_bin) $(op_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded) \
 	$(routed) $(placed) $(oracle) $(if $(SAN),,$(B)/sim)
 $(B)/tests/unit/command: $(B)/tests/faults/command.c.o
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $(filter-out $(test_lib),$^) $(test_lib) $(train_libs) $(LIBS)
+# The cases of an operation, and what runs them.
+$(op_bin): $(B)/%: $(B)/%.c.o $(B)/tests/op/driver.c.o $(B)/tests/op/problem.c.o $(train_obj) \
+		$(B)/libmikoshi.a
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
 $(gpu_bin): $(B)/%: $(B)/%.c.o $(train_obj) $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
@@ -233,9 +240,9 @@ $(B)/tests/faults/shim.so: tests/faults/shim.c $(B)/flags
 
 # The runner prints one line per program or file and ends with "N passed, N failed".
 test: tests
-	@B=$(B) sh tests/run.sh parity bats faults sim unit prop grad fuzz lint
+	@B=$(B) sh tests/run.sh parity bats faults sim unit prop op grad fuzz lint
 test-unit: tests
-	@B=$(B) sh tests/run.sh unit prop grad fuzz
+	@B=$(B) sh tests/run.sh unit prop op grad fuzz
 test-bats: tests
 	@B=$(B) sh tests/run.sh bats
 # Tests of everything that reads foreign bytes, for a build with sanitizers: SAN=address,undefined.
@@ -279,7 +286,7 @@ test-golden: tests
 # Toys of every kind of component, added to a copy of the tree; ONLY=KIND takes one.
 test-extend: $(progs) $(recorded)
 	@B=$(B) sh tests/extend/extend.sh
-test-gpu: $(progs) $(gpu_bin) $(faulty)
+test-gpu: $(progs) $(gpu_bin) $(op_bin) $(faulty)
 	@B=$(B) sh tests/run.sh gpu
 # N injections, from SEED on; FAULT=K repeats one of them.
 faults: tests

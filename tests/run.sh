@@ -2,12 +2,12 @@
 # run.sh KIND... - run the tests of each kind; print one line per test, the output of failed ones,
 # and "N passed, N failed" at the end
 #
-# Kinds: unit prop grad gpu (C programs, and the scripts beside them), fuzz (each parser over its
-# corpus), bats and golden (bats files), parsers (the bats files of tools that read foreign bytes),
-# parity, sim and lint (shell scripts), faults (N injections, 20 by default, from SEED, or FAULT=K
-# alone). B is the build directory. ONLY=PATTERN runs those whose name matches. JOBS tests run at
-# once, by default as many as there are cores; those of a GPU one after another. Exit status 1 when
-# one failed.
+# Kinds: unit prop op grad gpu (C programs, and the scripts beside them; of gpu the cases of
+# operations too, against the CPU), fuzz (each parser over its corpus), bats and golden (bats
+# files), parsers (the bats files of tools that read foreign bytes), parity, sim and lint (shell
+# scripts), faults (N injections, 20 by default, from SEED, or FAULT=K alone). B is the build
+# directory. ONLY=PATTERN runs those whose name matches. JOBS tests run at once, by default as many
+# as there are cores; those of a GPU one after another. Exit status 1 when one failed.
 set -u
 : "${B:=build}" "${JOBS:=$(nproc)}"
 B=$(cd "$B" && pwd) || exit 1
@@ -23,11 +23,21 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 \
 # Ranks of runs that share the machine must not be bound to the same cores.
 export OMPI_MCA_hwloc_base_binding_policy=none
 
+# operations: the files of cases
+operations()
+{
+	printf '%s\n' tests/op/*.c | grep -v -e /driver -e /problem
+}
+
 # list KIND: its tests, KIND:NAME each
 list()
 {
 	case $1 in
-	unit | prop | grad | gpu) printf '%s\n' tests/"$1"/*.c tests/"$1"/*.sh ;;
+	unit | prop | grad) printf '%s\n' tests/"$1"/*.c tests/"$1"/*.sh ;;
+	op) operations ;;
+	gpu)
+		operations
+		printf '%s\n' tests/gpu/*.c tests/gpu/*.sh ;;
 	fuzz) printf '%s\n' tests/fuzz/*.c | grep -v driver ;;
 	faults)
 		[ -n "${FAULT:-}" ] || echo tests/faults/replay.c
@@ -48,6 +58,7 @@ execute()
 	name=${2%.c}
 	case $1:$2 in
 	*.sh) sh "$2" ;;
+	gpu:tests/op/*) "$B/$name" cuda ;;
 	fuzz:*) "$B/$name" "tests/fuzz/corpus/$(basename "$name")" ;;
 	faults:*/replay.c) "$B/$name" --seeds $((1 + ${N:-20} / 100)) ;;
 	faults:*) "$B/$name" --seed "${SEED:-1}" --count "${N:-20}" --only "${FAULT:--1}" ;;

@@ -209,10 +209,12 @@ for part in plan shard tok; do
 	[ ! -e "$B/$part" ] || cp -pR "$B/$part" "tree/$build"
 done
 mkdir -p tree/tests "tree/$build/tests"
-cp -pR "$TOP/tests/recorded" "$TOP/tests/check.h" "$TOP/tests/sized_model.h" tree/tests
-mkdir tree/tests/unit tree/tests/lint
+cp -pR "$TOP/tests/recorded" "$TOP/tests/check.h" "$TOP/tests/gpu.h" "$TOP/tests/sized_model.h" \
+	tree/tests
+mkdir tree/tests/unit tree/tests/lint tree/tests/op
+cp -p "$TOP"/tests/op/* tree/tests/op
 cp -p "$TOP/tests/unit/lists.c" tree/tests/unit
-cp -p "$TOP/tests/lint/lists.sh" tree/tests/lint
+cp -p "$TOP/tests/lint/lists.sh" "$TOP/tests/lint/args.sh" tree/tests/lint
 [ ! -e "$B/tests/recorded" ] || cp -pR "$B/tests/recorded" "tree/$build/tests"
 for kind in $(taken); do
 	add "$kind" tree

@@ -2,7 +2,7 @@
 # sanitize.sh - the operations of the GPU under compute-sanitizer: memcheck and racecheck, without a
 # finding
 #
-# Each group of tests/gpu/ops, fp8, experts and grouped is a run of its own; four go side by side.
+# The cases of each file of tests/op are a run of their own; four go side by side.
 # Left out are an allocation that a test wants refused (no error of an API call counts), and of
 # racecheck what is not ours: cuDNN's kernels by name, whose barriers of the copy engine it does not
 # know, and the groups of GEMMs, where it breaks off with an error of its own in cuBLASLt's
@@ -27,16 +27,16 @@ trap 'rm -rf "$dir"' EXIT
 # too where it failed
 check()
 {
-	rc=0
+	rc=0 name=$(basename "$2").$3
 	began=$(date +%s)
 	options=
 	[ "$1" = memcheck ] || options="--kernel-name-exclude kns=cudnn"
 	# shellcheck disable=SC2086
 	compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 1 $options \
-		"$B/tests/gpu/$2" "$3" >"$dir/$1.$3" 2>&1 || rc=$?
-	summary=$(grep -o 'SUMMARY: .*' "$dir/$1.$3" || echo broken off)
-	echo "$1 $3: $summary, $(($(date +%s) - began)) s"
-	[ "$rc" = 0 ] || { tail -n 40 "$dir/$1.$3"; : >"$dir/failed"; }
+		"$B/tests/$2" "$3" >"$dir/$1.$name" 2>&1 || rc=$?
+	summary=$(grep -o 'SUMMARY: .*' "$dir/$1.$name" || echo broken off)
+	echo "$1 $name: $summary, $(($(date +%s) - began)) s"
+	[ "$rc" = 0 ] || { tail -n 40 "$dir/$1.$name"; : >"$dir/failed"; }
 }
 
 # checks: of the lines TOOL PROGRAM GROUP that come in, one after another
@@ -59,14 +59,14 @@ both()
 }
 
 {
-	both ops attention others norm residual embedding xent block rope act bias
-	both fp8 copies scales producers
-	both experts choice capacity rows activation
-	echo "memcheck ops gemm"
-	echo "memcheck experts gemm"
-	for group in f32 bf16 f16 fp8; do
-		echo "memcheck grouped $group"
+	for name in act attention dropout embedding experts loss norm optim quantise rope route \
+		vector; do
+		both op/$name cuda
 	done
+	echo "memcheck op/gemm cuda"
+	echo "memcheck op/gemm8 cuda"
+	echo "memcheck op/grouped cuda"
+	echo "memcheck gpu/device all"
 } >"$dir/jobs"
 for lane in 0 1 2 3; do
 	awk -v lane="$lane" 'NR % 4 == lane' "$dir/jobs" | checks &

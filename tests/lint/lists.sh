@@ -52,6 +52,16 @@ headers()
 	done
 }
 
+# cases: each header of operations has a file of cases
+cases()
+{
+	for header in train/op/*.h; do
+		name=$(basename "$header" .h)
+		[ "$name" = call ] || [ -e "tests/op/$name.c" ] ||
+			echo "$header: has no tests/op/$name.c"
+	done
+}
+
 # entries DIR ROOM PREFIX ENTRY: each operation or call that a header names by ENTRY has its
 # function in a room
 entries()
@@ -90,6 +100,7 @@ found=$(
 	entries train/op train/cuda cuda_ OPERATION
 	entries train/call train/mpi mpi_ 'CALL(_MPI)?'
 	entries train/call train/nccl nccl_ CALL
+	cases
 	used train/optim/*.c train/layers/*.c
 )
 [ -z "$found" ] && exit 0

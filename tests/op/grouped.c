@@ -1,17 +1,7 @@
-/*
- * grouped.c [f32] [bf16] [f16] [fp8] - GEMMs of experts on the GPU against those of the CPU in
- * double
- *
- * Numbers of rows are random, with experts that have none; windows begin before, within and after
- * the rows. Rows of no expert must not matter: they are NaN in the operands, and their lines of the
- * result stay as they were. Without a GPU, or in a build without the backend, it prints a note and
- * succeeds.
- */
+/* grouped.c - GEMMs of experts */
 #include "lib/base/int64.h"
-#include "lib/base/mem.h"
 #include "tests/gpu/rig.h"
-
-#include <math.h>
+#include "tests/op/op.h"
 
 /* A window of `rows` rows; experts have 2 `mean` rows at most. Rows of a, b and c lie `extra`
  * elements further apart than they are long. */
@@ -19,7 +9,7 @@ struct grouped_case {
 	int64_t rows, first, experts, sources, mean, m, n, extra;
 };
 
-static const struct grouped_case cases[] = {
+static const struct grouped_case shapes[] = {
 	{ 7, 0, 2, 1, 3, 5, 3, 0 },
 	{ 100, 0, 3, 4, 30, 33, 45, 3 },
 	{ 64, 50, 3, 4, 60, 64, 72, 0 },
@@ -150,7 +140,7 @@ test_gemm(const struct rig *gpu, const struct rig *cpu, struct gemm_test p, doub
 	if (!(error <= limit * square)) {
 		check_failures++;
 		fprintf(stderr, "case %d, kind %d, %s to %s, beta %g: error %g\n",
-		    (int)(p.of - cases), p.kind, dtype_name(p.rounded), dtype_name(p.out_rounded),
+		    (int)(p.of - shapes), p.kind, dtype_name(p.rounded), dtype_name(p.out_rounded),
 		    p.beta, error / square);
 	}
 	free(c);
@@ -401,32 +391,273 @@ test_all_narrow(const struct backend *b)
 		}
 	gpu.b->close(gpu.d);
 	cpu.b->close(cpu.d);
-	printf("fp8: %ld failures so far\n", check_failures);
 }
 
-int
-main(int argc, char **argv)
+static void
+test_types(const struct backend *b)
 {
-	const struct backend *b = gpu_backend();
-	struct rig cpu;
+	struct rig cpu = rig_open(&backend_cpu, DTYPE_F64);
 
-	if (!b)
-		return 0;
-	cpu = rig_open(&backend_cpu, DTYPE_F64);
 	for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-		struct rig gpu;
+		struct rig gpu = rig_open(b, types[t].dtype);
 
-		if (!rig_wanted(argc, argv, types[t].name))
-			continue;
-		gpu = rig_open(b, types[t].dtype);
-		for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-			test_case(&gpu, &cpu, &cases[i], t);
+		for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+			test_case(&gpu, &cpu, &shapes[i], t);
 		gpu.b->close(gpu.d);
-		printf("%s: %ld failures so far\n", types[t].name, check_failures);
-		fflush(stdout);
 	}
-	if (rig_wanted(argc, argv, "fp8"))
-		test_all_narrow(b);
 	cpu.b->close(cpu.d);
-	return check_done();
 }
+
+/* --- by hand, on the CPU ---------------------------------------------------------------------- */
+
+static struct stream *
+open_stream(void)
+{
+	static struct device *d;
+	struct device_config config = { .num_threads = 2, .dtype = DTYPE_F64 };
+	struct err e;
+
+	if (!d)
+		d = backend_cpu.open(&config, &e);
+	return backend_cpu.stream(d, STREAM_COMPUTE);
+}
+
+/* Experts of two rows from two ranks, none, and one; a row that is nobody's is neither read nor
+ * written. */
+static void
+grouped_by_hand(void)
+{
+	struct stream *st = open_stream();
+	int32_t counts[2][3] = { { 1, 0, 1 }, { 1, 0, 0 } };
+	double a[4][2] = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { NAN, NAN } };
+	double b[3][2] = { { 1, 1 }, { NAN, NAN }, { 2, 3 } }, c[4][1] = { [3] = { NAN } },
+	       dw[3][2];
+	struct grouped g = { .kind = GROUPED_FORWARD,
+		.c = tensor_2d(c, DTYPE_F64, 4, 1),
+		.a = tensor_2d(a, DTYPE_F64, 4, 2),
+		.b = tensor_2d(b, DTYPE_F64, 3, 2),
+		.counts = tensor_2d(counts, DTYPE_I32, 2, 3) };
+
+	st->ops->grouped(st, &g);
+	CHECK(c[0][0] == 3 && c[1][0] == 7 && c[2][0] == 28 && isnan(c[3][0]));
+	g = (struct grouped){ GROUPED_WEIGHT, tensor_2d(dw, DTYPE_F64, 3, 2),
+		tensor_2d(c, DTYPE_F64, 4, 1), g.a, g.counts, 0, 0 };
+	for (int i = 0; i < 6; i++)
+		dw[i / 2][i % 2] = NAN;
+	st->ops->grouped(st, &g);
+	CHECK(dw[0][0] == 3 + 21 && dw[0][1] == 6 + 28 && dw[1][0] == 0 && dw[2][1] == 28 * 6);
+	g.beta = 1;
+	st->ops->grouped(st, &g);
+	CHECK(dw[0][0] == 48 && dw[1][1] == 0);
+}
+
+enum { ORDER = 7, HEIGHT = 3, WINDOWS = 4, WIDTH = 2 };
+static const int32_t arriving[2][4] = { { 1, 0, 0, 2 }, { 1, 0, 3, 0 } };
+
+/* The rows of a window of an array of more rows than the order, of which the rest is NaN. */
+static struct tensor
+window_of(double x[][WIDTH], int window)
+{
+	return tensor_2d(x[window * HEIGHT], DTYPE_F64, HEIGHT, WIDTH);
+}
+
+/* Random rows of the order, and NaN after them. */
+static void
+fill_order(double x[][WIDTH], int seed)
+{
+	for (int i = 0; i < WINDOWS * HEIGHT * WIDTH; i++)
+		x[i / WIDTH][i % WIDTH] = i < ORDER * WIDTH ? sin(3.0 * i + seed) : NAN;
+}
+
+/* The GEMMs of an order in windows of three rows, which cut experts in two; the fourth window has
+ * no rows, the second expert none at all. */
+static void
+windows_by_hand(enum grouped_kind kind)
+{
+	struct stream *st = open_stream();
+	double a[WINDOWS * HEIGHT][WIDTH], b[WINDOWS * HEIGHT][WIDTH], w[4 * WIDTH][WIDTH],
+	    out[2][WINDOWS * HEIGHT][WIDTH];
+	bool weight = kind == GROUPED_WEIGHT;
+	struct grouped g = { .kind = kind, .counts = tensor_2d((void *)arriving, DTYPE_I32, 2, 4) };
+
+	fill_order(a, 1);
+	fill_order(b, 2);
+	for (int i = 0; i < 4 * WIDTH * WIDTH; i++)
+		w[i / WIDTH][i % WIDTH] = cos(i);
+	for (int cut = 0; cut < 2; cut++) {
+		fill_order(out[cut], 3);
+		for (int i = 0; i < (cut ? WINDOWS : 1); i++) {
+			g.first = i * HEIGHT;
+			g.beta = weight && i;
+			g.a = window_of(a, i);
+			g.b = weight ? window_of(b, i)
+				     : tensor_2d(w, DTYPE_F64, (int64_t)4 * WIDTH, WIDTH);
+			g.c = weight ? tensor_2d(out[cut], DTYPE_F64, (int64_t)4 * WIDTH, WIDTH)
+				     : window_of(out[cut], i);
+			if (!cut) {
+				g.a.shape[0] = WINDOWS * HEIGHT;
+				(weight ? &g.b : &g.c)->shape[0] = WINDOWS * HEIGHT;
+			}
+			st->ops->grouped(st, &g);
+		}
+	}
+	for (int i = 0; i < (weight ? 4 * WIDTH : ORDER) * WIDTH; i++)
+		CHECK_NEAR(out[0][i / WIDTH][i % WIDTH], out[1][i / WIDTH][i % WIDTH], 1e-14);
+	for (int i = ORDER * WIDTH; i < WINDOWS * HEIGHT * WIDTH && !weight; i++)
+		CHECK(isnan(out[0][i / WIDTH][i % WIDTH]) && isnan(out[1][i / WIDTH][i % WIDTH]));
+}
+
+/* What an 8-bit number at a row and place k along the sum stands for. */
+static double
+meant(const struct tensor *t, const struct tensor *scale, int64_t row, int64_t k)
+{
+	enum scale_kind kind = scale_kind(scale, t);
+	int64_t at = kind == SCALE_TENSOR ? 0
+	    : kind == SCALE_LINES         ? k / SCALE_BLOCK * scale->stride[0] + row
+					  : row / SCALE_BLOCK * scale->stride[0] + k / SCALE_BLOCK;
+	double x;
+
+	dtype_convert(
+	    &x, DTYPE_F64, (const uint8_t *)t->data + row * t->stride[0] + k, t->dtype, 1);
+	return x * (double)((const float *)scale->data)[at];
+}
+
+enum { TALL = SCALE_BLOCK, ACROSS = 144, PLACES = 8, LOCAL = 4 };
+
+/* Copies of a window of rows and of a stack of matrices, by their own largest or by blocks. */
+struct copied {
+	double x[PLACES * ACROSS], w[LOCAL * TALL * ACROSS];
+	uint8_t rows[PLACES * ACROSS], stack[LOCAL * TALL * ACROSS],
+	    transposed[ACROSS * LOCAL * TALL];
+	float scale[PLACES * 2], scale_w[LOCAL * 4], scale_transposed[2 * 4], amax;
+	struct quantise of_rows, of_stack;
+};
+
+/* Rows after those of experts are NaN, and bytes of their copies 0x55. */
+static void
+make_copies(struct copied *c, bool blocks, int64_t first, int64_t width)
+{
+	struct stream *st = open_stream();
+	int64_t known = int64_max(0, int64_min(PLACES, ORDER - first));
+	enum quantise_kind kind = blocks ? QUANTISE_BLOCK : QUANTISE_CURRENT;
+
+	for (int i = 0; i < PLACES * ACROSS; i++)
+		c->x[i] = i / width < known ? sin(7.0 * i + (double)first) : NAN;
+	for (int i = 0; i < LOCAL * TALL * ACROSS; i++)
+		c->w[i] = cos(i) * (1 + i / ACROSS / TALL);
+	memset(c->rows, 0x55, sizeof c->rows);
+	c->amax = 0;
+	c->of_rows = (struct quantise){ .x = tensor_2d(c->x, DTYPE_F64, PLACES, width),
+		.q = tensor_2d(c->rows, DTYPE_F8_E5M2, PLACES, width),
+		.scale = tensor_1d(c->scale, DTYPE_F32, SCALE_ROW),
+		.kind = kind,
+		.counts = tensor_2d((void *)arriving, DTYPE_I32, 2, 4),
+		.first = first };
+	c->of_stack = (struct quantise){ .x = tensor_2d(c->w, DTYPE_F64, LOCAL * TALL, ACROSS),
+		.q = tensor_2d(c->stack, DTYPE_F8_E4M3, LOCAL * TALL, ACROSS),
+		.qt = tensor_2d(c->transposed, DTYPE_F8_E4M3, ACROSS, LOCAL * TALL),
+		.scale = tensor_1d(c->scale_w, DTYPE_F32, SCALE_ROW),
+		.scale_t = tensor_2d(c->scale_transposed, DTYPE_F32, 2, 4),
+		.kind = kind };
+	if (blocks) {
+		c->of_rows.scale = tensor_2d(c->scale, DTYPE_F32, (width + 127) / 128, PLACES);
+		c->of_stack.scale = tensor_2d(c->scale_w, DTYPE_F32, LOCAL, 4);
+	} else {
+		c->of_rows.amax = tensor_1d(&c->amax, DTYPE_F32, 1);
+	}
+	st->ops->quantise(st, &c->of_rows);
+	st->ops->quantise(st, &c->of_stack);
+	for (int64_t i = known * width; i < PLACES * width; i++)
+		CHECK(c->rows[i] == 0x55);
+	CHECK(c->amax <= 1);
+}
+
+/* GEMMs of 8-bit rows with the matrices of their experts: those of what the copies stand for, and
+ * nothing after them. */
+static void
+eight_bits_by_hand(enum grouped_kind kind, bool blocks, int64_t first)
+{
+	static struct copied c;
+	static double out[PLACES * ACROSS];
+	struct stream *st = open_stream();
+	bool forward = kind == GROUPED_FORWARD;
+	int64_t depth = forward ? ACROSS : TALL, width = forward ? TALL : ACROSS, row = -first;
+	struct grouped g = { .kind = kind, .first = first };
+
+	make_copies(&c, blocks, first, depth);
+	for (int i = 0; i < PLACES * ACROSS; i++)
+		out[i] = NAN;
+	g.c = tensor_2d(out, DTYPE_F64, PLACES, width);
+	g.a = c.of_rows.q;
+	g.b = forward ? c.of_stack.q : c.of_stack.qt;
+	g.counts = c.of_rows.counts;
+	g.scale_a = blocks ? c.of_rows.scale : tensor_rows(&c.of_rows.scale, SCALE_INVERSE, 1);
+	g.scale_b = !blocks ? tensor_rows(&c.of_stack.scale, SCALE_INVERSE, 1)
+	    : forward       ? c.of_stack.scale
+			    : c.of_stack.scale_t;
+	st->ops->grouped(st, &g);
+	for (int64_t i = 0; i < LOCAL; i++)
+		for (int j = 0; j < arriving[0][i] + arriving[1][i]; j++, row++)
+			for (int64_t n = 0; row >= 0 && row < PLACES && n < width; n++) {
+				double sum = 0;
+
+				for (int64_t k = 0; k < depth; k++)
+					sum += meant(&g.a, &g.scale_a, row, k) *
+					    (forward ? meant(&g.b, &g.scale_b, i * TALL + n, k)
+						     : meant(&g.b, &g.scale_b, n, i * TALL + k));
+				CHECK_NEAR(out[row * width + n], sum, 1e-10);
+			}
+	for (row = int64_max(row, 0); row < PLACES; row++)
+		CHECK(isnan(out[row * width]));
+}
+/* The activation of experts is the activation times the weight of the row, in any window. */
+static void
+act_by_hand(void)
+{
+	struct stream *st = open_stream();
+	double x[WINDOWS * HEIGHT][WIDTH], y[WINDOWS * HEIGHT][WIDTH], want[ORDER][WIDTH],
+	    w[WINDOWS * HEIGHT];
+	struct tensor whole = tensor_2d(want, DTYPE_F64, ORDER, WIDTH),
+		      in = tensor_2d(x, DTYPE_F64, ORDER, WIDTH);
+
+	fill_order(x, 4);
+	fill_order(y, 5);
+	for (int i = 0; i < WINDOWS * HEIGHT; i++)
+		w[i] = i < ORDER ? 0.5 * i : NAN;
+	st->ops->act_fwd(st, &(struct act){ .kind = ACT_GELU_ERF, .y = whole, .x = in });
+	for (int i = 0; i < WINDOWS; i++) {
+		struct expert_act act = { ACT_GELU_ERF, window_of(y, i), window_of(x, i),
+			tensor_2d(&w[i * HEIGHT], DTYPE_F64, HEIGHT, 1),
+			tensor_2d((void *)arriving, DTYPE_I32, 2, 4), (int64_t)i * HEIGHT };
+
+		st->ops->expert_act(st, &act);
+	}
+	for (int i = 0; i < WINDOWS * HEIGHT * WIDTH; i++) {
+		int row = i / WIDTH, column = i % WIDTH;
+
+		if (row < ORDER)
+			CHECK_NEAR(y[row][column], w[row] * want[row][column], 1e-15);
+		else
+			CHECK(isnan(y[row][column]));
+	}
+}
+
+static void
+by_hand(const struct backend *b)
+{
+	(void)b;
+	grouped_by_hand();
+	act_by_hand();
+	windows_by_hand(GROUPED_FORWARD);
+	windows_by_hand(GROUPED_INPUT);
+	windows_by_hand(GROUPED_WEIGHT);
+	for (int i = 0; i < 8; i++)
+		eight_bits_by_hand(i & 1 ? GROUPED_FORWARD : GROUPED_INPUT, i & 2, i & 4 ? 3 : 0);
+}
+
+const struct op_case cases[] = {
+	CHECKED(CASE_CUDA, test_types),
+	CHECKED(CASE_CUDA, test_all_narrow),
+	CHECKED(CASE_CPU, by_hand),
+	{ 0 },
+};

@@ -1,89 +1,6 @@
-/*
- * problem.h - an operation with its backward pass, to be run on any backend in any type
- *
- * A problem is a list of slots: inputs with random values, outputs with random gradients.
- * problem_solve runs the operation forward and backward and leaves outputs and gradients on the
- * host in double. op_tests in table.h lists the operations.
- */
-#ifndef TESTS_GRAD_PROBLEM_H
-#define TESTS_GRAD_PROBLEM_H
-
-#include "lib/base/mem.h"
-#include "lib/base/rng.h"
-#include "train/ops.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-enum { SLOTS = 11, SLOT_DIMS = 2 };
-/* A rebuilt slot is a second copy of the first output, recomputed by the backward pass. */
-enum slot_kind {
-	SLOT_NONE,
-	SLOT_INPUT,
-	SLOT_FIXED,
-	SLOT_OUTPUT,
-	SLOT_IDS,
-	SLOT_MASK,
-	SLOT_SCRATCH,
-	SLOT_REBUILT
-};
-/* Stored real; gradient real; gradient added to; a vector of `rows` elements; scratch that is act.
- * Otherwise act and a matrix; scratch is real. */
-enum { SLOT_REAL = 1, SLOT_REAL_GRAD = 2, SLOT_ADDED = 4, SLOT_VECTOR = 8, SLOT_ACT = 16 };
-
-/* A case of an operation, which reads the fields it needs. */
-struct op_case {
-	int64_t rows, columns, inner;
-	int batch, heads, groups, head_dim;
-	int64_t window;
-	double drop, cap; /* cap: of attention and the loss; of embeddings their scale */
-	int64_t turn;     /* of dropout; 0: positions are contiguous */
-	int kind;
-	unsigned flags;
-};
-
-struct slot {
-	enum slot_kind kind;
-	unsigned flags;
-	int64_t rows, columns;
-	struct tensor t, g;   /* on the device */
-	double *value, *grad; /* on the host, [rows, columns] */
-};
-
-struct problem {
-	const struct backend *backend;
-	struct device *device;
-	struct stream *st;
-	enum dtype act, real;
-	const struct op_case *c;
-	struct slot slot[SLOTS];
-};
-
-struct op_test {
-	const char *name;
-	void (*declare)(struct problem *);
-	void (*forward)(struct problem *);
-	void (*backward)(struct problem *);
-	/* element of the first output, from the inputs */
-	double (*expect)(const struct problem *, int64_t row, int64_t column);
-	const struct op_case *cases; /* ended by rows 0 */
-};
-
-/* How to run: act is the run's type, round the type to which inputs are rounded first. */
-struct problem_config {
-	enum dtype act, round;
-	int num_threads;
-	bool deterministic;
-};
-
-static const double slot_before = 0.25; /* the initial value of accumulated gradients */
-
-static inline int64_t
-slot_count(const struct slot *s)
-{
-	return s->rows * s->columns;
-}
+/* problem.c - problems: slots on a device, and both passes of a test over them */
+#include "tests/op/op.h"
+#include "tests/op/run.h"
 
 static struct tensor
 slot_tensor(struct problem *p, enum dtype dtype, const struct slot *s)
@@ -97,7 +14,7 @@ slot_tensor(struct problem *p, enum dtype dtype, const struct slot *s)
 
 /* Declares slot i with its random values and, for an output, its random gradient. Outputs hold NaN
  * before. */
-static void
+void
 slot_add(
     struct problem *p, int i, enum slot_kind kind, unsigned flags, const int64_t shape[SLOT_DIMS])
 {
@@ -119,15 +36,15 @@ slot_add(
 		s->value[k] = 2 * (double)rng_uniform(7, (uint64_t)k, (uint32_t)i, 0) - 1;
 		s->grad[k] = kind == SLOT_OUTPUT
 		    ? 2 * (double)rng_uniform(7, (uint64_t)k, (uint32_t)i, 1) - 1
-		    : flags & SLOT_ADDED ? slot_before
+		    : flags & SLOT_ADDED ? SLOT_BEFORE
 					 : NAN;
 	}
 	if (kind == SLOT_SCRATCH || kind == SLOT_OUTPUT || kind == SLOT_REBUILT)
-		p->st->ops->fill(p->st, &(struct fill){ s->t, NAN });
+		p->ops->fill(p->st, &(struct fill){ s->t, NAN });
 }
 
 /* Host doubles to a tensor of any type. */
-static void
+void
 upload(struct problem *p, const struct tensor *t, const double *from)
 {
 	int64_t n = tensor_elements(t);
@@ -144,7 +61,7 @@ upload(struct problem *p, const struct tensor *t, const double *from)
 	free(host);
 }
 
-static void
+void
 download(struct problem *p, const struct tensor *t, double *to)
 {
 	char *host = mem_alloc((size_t)tensor_elements(t), dtype_size(t->dtype));
@@ -156,7 +73,7 @@ download(struct problem *p, const struct tensor *t, double *to)
 	free(host);
 }
 
-static void
+void
 round_values(double *x, int64_t n, enum dtype to)
 {
 	char *small = mem_alloc((size_t)n, dtype_size(to));
@@ -175,25 +92,27 @@ slot_is_given(const struct slot *s)
 }
 
 /* Inputs to the device, forward pass, outputs to the host. */
-static void
-problem_forward(struct problem *p, const struct op_test *op)
+void
+problem_forward(struct problem *p)
 {
 	for (int i = 0; i < SLOTS; i++)
 		if (slot_is_given(&p->slot[i]))
 			upload(p, &p->slot[i].t, p->slot[i].value);
-	op->forward(p);
+	p->c->test->forward(p);
 	for (int i = 0; i < SLOTS; i++)
 		if (p->slot[i].kind == SLOT_OUTPUT)
 			download(p, &p->slot[i].t, p->slot[i].value);
 }
 
-static void
-problem_backward(struct problem *p, const struct op_test *op)
+void
+problem_backward(struct problem *p)
 {
+	if (!p->c->test->backward)
+		return;
 	for (int i = 0; i < SLOTS; i++)
 		if (p->slot[i].g.data)
 			upload(p, &p->slot[i].g, p->slot[i].grad);
-	op->backward(p);
+	p->c->test->backward(p);
 	for (int i = 0; i < SLOTS; i++)
 		if (p->slot[i].kind == SLOT_INPUT)
 			download(p, &p->slot[i].g, p->slot[i].grad);
@@ -202,7 +121,7 @@ problem_backward(struct problem *p, const struct op_test *op)
 }
 
 /* An uninitialised matrix in act; the caller releases it. */
-static struct tensor
+struct tensor
 act_matrix(struct problem *p, int64_t rows, int64_t columns)
 {
 	struct err e;
@@ -212,7 +131,7 @@ act_matrix(struct problem *p, int64_t rows, int64_t columns)
 }
 
 /* The unit matrix [n, n] in act; the caller releases it. */
-static struct tensor
+struct tensor
 unit_matrix(struct problem *p, int64_t n)
 {
 	double *host = mem_zalloc((size_t)(n * n), sizeof *host);
@@ -226,7 +145,7 @@ unit_matrix(struct problem *p, int64_t n)
 }
 
 /* out (real) += the sums of the columns of x (act): the bias gradient that a GEMM computes. */
-static void
+void
 add_column_sums(struct problem *p, const struct tensor *out, const struct tensor *x)
 {
 	struct tensor c = act_matrix(p, x->shape[1], 1), b = act_matrix(p, x->shape[0], 1);
@@ -234,15 +153,15 @@ add_column_sums(struct problem *p, const struct tensor *out, const struct tensor
 		.c = c, .a = *x, .b = b, .trans_a = true, .alpha = 1, .beta = 1, .dbias = *out
 	};
 
-	p->st->ops->fill(p->st, &(struct fill){ b, 0 });
-	p->st->ops->fill(p->st, &(struct fill){ c, 0 });
-	p->st->ops->gemm(p->st, &g);
+	p->ops->fill(p->st, &(struct fill){ b, 0 });
+	p->ops->fill(p->st, &(struct fill){ c, 0 });
+	p->ops->gemm(p->st, &g);
 	p->backend->release(p->device, b.data);
 	p->backend->release(p->device, c.data);
 }
 
 /* Sum of squared differences over sum of squares. */
-static inline double
+double
 nmse(const double *a, const double *b, int64_t n)
 {
 	double error = 0, size = 0;
@@ -255,9 +174,8 @@ nmse(const double *a, const double *b, int64_t n)
 }
 
 /* Opens the device, runs both passes, leaves the results in the slots; problem_free it. */
-static struct problem *
-problem_solve(const struct backend *backend, const struct op_test *op, const struct op_case *c,
-    struct problem_config config)
+struct problem *
+problem_solve(const struct backend *backend, const struct op_case *c, struct problem_config config)
 {
 	struct problem *p = mem_zalloc(1, sizeof *p);
 	struct device_config dc = { .num_threads = config.num_threads,
@@ -275,7 +193,8 @@ problem_solve(const struct backend *backend, const struct op_test *op, const str
 		exit(1);
 	}
 	p->st = backend->stream(p->device, STREAM_COMPUTE);
-	op->declare(p);
+	p->ops = p->st->ops;
+	c->test->declare(p);
 	for (int i = 0; i < SLOTS; i++) {
 		struct slot *s = &p->slot[i];
 
@@ -284,12 +203,12 @@ problem_solve(const struct backend *backend, const struct op_test *op, const str
 		if (s->kind == SLOT_OUTPUT && !(s->flags & SLOT_REAL))
 			round_values(s->grad, slot_count(s), config.round);
 	}
-	problem_forward(p, op);
-	problem_backward(p, op);
+	problem_forward(p);
+	problem_backward(p);
 	return p;
 }
 
-static void
+void
 problem_free(struct problem *p)
 {
 	for (int i = 0; i < SLOTS; i++) {
@@ -302,4 +221,49 @@ problem_free(struct problem *p)
 	free(p);
 }
 
-#endif
+/* The dropout counters of every case. */
+struct dropout
+case_dropout(const struct op_case *c, int64_t width)
+{
+	return (struct dropout){ .p = c->drop,
+		.key = 42,
+		.stream = 3,
+		.step = 5,
+		.first_sample = 6,
+		.seq_length = 1000,
+		.first_position = 2,
+		.second_position = 500,
+		.turn = c->turn ? c->turn : c->rows,
+		.width = width,
+		.first_column = 1,
+		.first_row = 5,
+		.micro_batch = c->batch };
+}
+
+/* 0 or 1 / (1 - p), drawn for one element. */
+double
+drawn(const struct dropout *d, int64_t index)
+{
+	return (double)rng_uniform(d->key, (uint64_t)index, d->stream, d->step) >= d->p
+	    ? 1 / (1 - d->p)
+	    : 0;
+}
+
+/* The tanh form as published. */
+double
+gelu(double x)
+{
+	return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
+double
+activation(enum act_kind kind, double x, double up)
+{
+	switch (kind) {
+	case ACT_GELU_TANH: return gelu(x);
+	case ACT_GELU_ERF: return 0.5 * x * (1 + erf(x / sqrt(2)));
+	case ACT_RELU2: return x > 0 ? x * x : 0;
+	case ACT_SWIGLU: return x / (1 + exp(-x)) * up;
+	default: return gelu(x) * up;
+	}
+}

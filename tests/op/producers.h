@@ -1,7 +1,7 @@
 /* producers.h - results that go into 8 bits as they are made are those of 16 bits and then 8, bit
  * for bit, on any backend */
-#ifndef TESTS_GPU_PRODUCERS_H
-#define TESTS_GPU_PRODUCERS_H
+#ifndef TESTS_OP_PRODUCERS_H
+#define TESTS_OP_PRODUCERS_H
 
 #include "lib/base/mem.h"
 #include "tests/gpu/rig.h"
@@ -287,7 +287,6 @@ test_producers(const struct backend *b)
 		free(x);
 	}
 	b->close(r.d);
-	printf("producers: %ld failures so far\n", check_failures);
 }
 
 #endif
