@@ -49,7 +49,8 @@ struct faults {
 };
 
 /* Reads KIND:CALL:N[:RANK[:ERRNO]], several after commas: "fail:fsync:3:0:28,power:any:4000". With
- * "then-" before KIND its calls count once the one before it has happened. The number of strikes, or -1 with a reason. */
+ * "then-" before KIND its calls count once the one before it has happened. Returns the number of
+ * strikes, or -1 with a reason. */
 int faults_parse(const char *text, struct strike out[STRIKES], struct err *e);
 /* At a call: an errno, or 0. May end the process, and not return. */
 int faults_at(enum call c, const char *path);
