@@ -45,7 +45,72 @@ comments()
 			}'
 }
 
+# left: in train/ and lib/model, names of which a part is a word that docs/GLOSSARY.md has another
+# for, and the words of them that have no other meaning in comments too. Each line has such words
+# and, where they have another meaning, the files; what an include or a text has is not looked at.
+left()
+{
+	words='
+window|windows	lib/model/(config|family|fields|options|rope|rank_buffers)|/attention
+window|windows	lib/model/block/buffers|train/engine/engine.c
+link|links	lib/model/hardware
+letter|letters	train/config/(option|config.h)
+scope|scopes	train/config/(foreign|port)
+tally|tallies	train/config/port|train/cuda/embedding.cu|train/run/explain.c
+move|moves	train/cuda/
+narrow	train/cuda/norm.cu
+spread	train/cuda/norm.cu|lib/model/split.c
+arriving	train/engine/activation_offload.c
+replica|replicas	lib/model/layout.c
+office|offices|leg|legs|kin|twin|hosted|stretch|stretches|ceiling|ceilings|landing|company
+traffic|handover|stash|unstash|culprit|culprits|verdict|verdicts|circle|circles|dwhole|remainder
+remainders
+'
+	# shellcheck disable=SC2016
+	find train lib/model -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | sort |
+		xargs awk -v words="$words" '
+			# Whether the word has another meaning in the file.
+			function other(word,    files)
+			{
+				files = substr(except[word], 2)
+				return files != "" && FILENAME ~ files
+			}
+			BEGIN {
+				see = ": see docs/GLOSSARY.md"
+				rows = split(words, row, "\n")
+				for (i = 1; i <= rows; i++) {
+					split(row[i], part, "\t")
+					n = split(part[1], word, "|")
+					for (k = 1; k <= n; k++)
+						except[word[k]] = except[word[k]] "|" part[2]
+				}
+			}
+			FNR == 1 { inside = 0 }
+			{
+				text = $0
+				gsub(/"([^"\\]|\\.)*"/, "", text)
+				if (match(text, /[Oo]ffice|stash|handover|culprit|expert of all/))
+					print FILENAME ":" FNR ": " substr(text, RSTART) see
+				if (text ~ /^#include/ || inside) {
+					if (!sub(/^.*\*\//, "", text))
+						next
+					inside = 0
+				}
+				gsub(/\/\*([^*]|\*[^\/])*\*\//, "", text)
+				inside = sub(/\/\*.*/, "", text)
+				n = split(tolower(text), part, /[^a-z0-9_]+/)
+				for (i = 1; i <= n; i++) {
+					m = split(part[i], piece, "_")
+					for (k = 1; k <= m; k++)
+						if (piece[k] in except && !other(piece[k]))
+							print FILENAME ":" FNR ": " part[i] ": " \
+								piece[k] see
+				}
+			}'
+}
+
 found=$(
+	left
 	look '(^|[^A-Za-z0-9_.])/(work|home|root|Users)/' 'a path of one machine'
 	look '(^|[^A-Za-z0-9_])(TODO|FIXME|XXX|HACK)([^A-Za-z0-9_]|$)' 'an unfinished mark' '#[0-9]'
 	look '^[[:space:]]*#[[:space:]]*if 0' 'code that is switched off'

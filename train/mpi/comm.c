@@ -170,7 +170,7 @@ reduce_staged(struct comm *c, char *dst, size_t bytes, enum dtype dtype, enum re
 
 /* Elements that fit into the staging buffer once for every rank. */
 static size_t
-window(const struct comm *c, enum dtype dtype)
+elements_at_once(const struct comm *c, enum dtype dtype)
 {
 	return STAGING / dtype_size(dtype) / (size_t)c->size;
 }
@@ -205,7 +205,7 @@ mpi_all_reduce(struct comm *c, struct stream *st, const struct comm_reduce *a)
 	struct mpi_comm *m = c->impl;
 	const struct tensor *t = &a->x;
 	size_t bytes = dense_bytes(t), ranks = (size_t)c->size,
-	       step = window(c, t->dtype) * ranks * dtype_size(t->dtype);
+	       step = elements_at_once(c, t->dtype) * ranks * dtype_size(t->dtype);
 
 	(void)st;
 	if (c->size == 1 || bytes == 0)
@@ -233,7 +233,7 @@ mpi_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_pa
 {
 	enum dtype type = p->whole.dtype;
 	size_t bytes = part_bytes(c, &p->part, &p->whole),
-	       step = window(c, type) * dtype_size(type);
+	       step = elements_at_once(c, type) * dtype_size(type);
 	struct tensor first = comm_whole(c, p, 0);
 	ptrdiff_t stride = p->reversed ? -(ptrdiff_t)bytes : (ptrdiff_t)bytes;
 

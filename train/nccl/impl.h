@@ -64,7 +64,7 @@ struct rows_copy {
 	struct tensor counts;
 	int rank, size;
 	bool back;
-	int64_t first, window, row_bytes;
+	int64_t first, round, row_bytes;
 	const void *in;
 	void *out[PEERS_MAX];       /* of each rank */
 	uint32_t *flags[PEERS_MAX]; /* likewise: [flag][PEERS_MAX] */

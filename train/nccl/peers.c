@@ -488,7 +488,7 @@ peers_rows(struct peers *p, struct stream *st, const struct rows_exchange *x)
 		.size = p->host->size,
 		.back = x->back,
 		.first = x->first,
-		.window = (x->back ? &x->in : &x->out)->shape[0],
+		.round = (x->back ? &x->in : &x->out)->shape[0],
 		.row_bytes = x->in.shape[1] * (int64_t)dtype_size(x->in.dtype),
 		.in = x->in.data,
 		.arrived = (uint32_t *)(void *)(p->base[p->host->rank][0] + ARRIVED),

@@ -115,7 +115,7 @@ cut(const struct rows_copy &c, int64_t i, struct position_ranges s)
 			      : count_of(c, c.rank, rank * local_experts(c) + expert);
 	int32_t *taken = c.back ? s.from : s.to, *routed = c.back ? s.to : s.from;
 	int64_t begin = taken[i] - c.first, from = begin < 0 ? 0 : begin,
-		end = begin + rows < c.window ? begin + rows : c.window;
+		end = begin + rows < c.round ? begin + rows : c.round;
 
 	taken[i] = (int32_t)from;
 	routed[i] += (int32_t)(from - begin);
