@@ -21,5 +21,4 @@ struct directory {
 struct directory directory_find(
     const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes);
 
-
 #endif
