@@ -3,10 +3,10 @@
 # built once, and run; edits of files that were there are counted against budget.tsv
 #
 # tests/extend/KIND/ holds a toy: its own files by their paths in the tree, `lines` with the lines
-# that it adds to others (the file, the line after which, the lines; an empty line ends them), and
-# run.sh (see the file toy). An operation has a use where others call it: such lines, in `calls`,
-# are added to the copy that is built and count for nothing. A toy whose file `needs` names others
-# uses theirs. tests/extend/mistakes/KIND/ holds what a stranger may get wrong: files of its own,
+# that it adds to others (the file, the line after which, or "- " and the line in whose place, the
+# lines; an empty line ends them), and run.sh (see the file toy). An operation has a use where others
+# call it: such lines, in `calls`, are added to the copy that is built and count for nothing. A toy
+# whose file `needs` names others uses theirs. tests/extend/mistakes/KIND/ holds what a stranger may get wrong: files of its own,
 # `lines` of one file, and `expect` with what is built, the command that is run then, each or `-`,
 # and the message by which one of them must fail; they come after the toys.
 #
@@ -65,7 +65,8 @@ add()
 	[ ! -e "$here/$1/lines" ] || insert "$1" lines "$2"
 }
 
-# insert KIND LINES TREE: its lines, each run of them after the only line that is as said
+# insert KIND LINES TREE: its lines, each run of them after the only line that is as said, or in its
+# place where that is preceded by "- "
 insert()
 {
 	rm -rf runs
@@ -77,10 +78,11 @@ insert()
 			BEGIN {
 				getline <run
 				getline after <run
+				instead = sub(/^- /, "", after)
 				while ((getline line <run) > 0)
 					text = text line "\n"
 			}
-			{ print }
+			!(instead && $0 == after) { print }
 			$0 == after {
 				printf "%s", text
 				found++
