@@ -78,6 +78,9 @@ int run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t 
  * Steps that rely on one that failed are left out. -1 after errors. */
 int run_rules(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
     int64_t vocab_size, struct run_plan *plan, struct str *notes);
+/* Which activations are computed again; -1 when the options do not belong together. */
+int recompute_resolve(
+    const struct opt_parse *p, const struct run_options *o, struct recompute *r, struct err *e);
 /* Only the model, for programs without a layout. */
 int run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
     struct model_config *c, struct err *e);
