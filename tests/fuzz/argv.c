@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS_MOST = 256 };
+enum { WORDS_MOST = 32 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -25,14 +25,14 @@ objects()
 longest()
 {
 	case $1 in
-	jsonl | spm_text | sentence | pretok | options | json) echo 1024 ;;
+	jsonl | spm_text | sentence | pretok | options | json | argv) echo 1024 ;;
 	torch_dir) echo 32768 ;;
 	*) echo 8192 ;;
 	esac
 }
 
 oracles=$(for src in tests/*.cc; do echo "$b/$src.o"; done)
-tables="$b/train/config/options.c.o $b/train/config/foreign.c.o"
+tables="$b/train/config/options.c.o $b/train/config/foreign.c.o $b/train/watch/stop_names.c.o"
 lib="$(objects tok shard plan export) $tables $oracles $b/libmikoshi.a"
 mkdir -p build-fuzz
 for name in $TARGETS; do

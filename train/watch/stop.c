@@ -30,8 +30,6 @@ enum meaning {
 	REQUEST_OR_NOW, /* the same; a second one, AGAIN later or more, ends the process */
 	END,            /* the process ends; a request where --exit-signal says so */
 };
-const char *const stop_signal_names[] = { "SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP",
-	"SIGXCPU", "SIGQUIT", "SIGALRM", NULL };
 static const struct {
 	int number;
 	enum meaning meaning;
@@ -47,8 +45,7 @@ static const struct {
 	{ SIGALRM, END, false },
 };
 enum { ROWS = sizeof row / sizeof *row };
-_Static_assert(
-    ROWS + 1 == sizeof stop_signal_names / sizeof *stop_signal_names, "a row for each name");
+_Static_assert(ROWS + 1 == STOP_NAMES, "a row for each name");
 
 /* Nanoseconds. Launchers and batch systems send a request twice, to the process and its group. */
 enum { AGAIN = 1000000000 };

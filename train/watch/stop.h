@@ -11,7 +11,8 @@
  * Of those that end the process there is a line. */
 void stop_catch_signals(void);
 /* The signals of --exit-signal, ended by NULL; the first six are those above. */
-extern const char *const stop_signal_names[];
+enum { STOP_NAMES = 9 };
+extern const char *const stop_signal_names[STOP_NAMES];
 /* This one of them asks for a stop too. */
 void stop_catch_signal(int name);
 /* For runs with nothing to save: signals end the program with a line, also one that has already
