@@ -67,13 +67,13 @@ opt_needed(const struct opt_parse *p, const char *name, const char *other)
 
 /* --- suggestions ------------------------------------------------------------------------------ */
 
-/* Levenshtein distance, for "did you mean". */
+/* Levenshtein distance, for "did you mean"; 1000 where the lengths alone make it `most` or more. */
 static int
-distance(const char *a, const char *b)
+distance(const char *a, const char *b, int most)
 {
-	int row[128], n = (int)strlen(b);
+	int row[128], n = (int)strlen(b), m = (int)strlen(a);
 
-	if (n > 126 || strlen(a) > 126)
+	if (n > 126 || m > 126 || n - m >= most || m - n >= most)
 		return 1000;
 	for (int j = 0; j <= n; j++)
 		row[j] = j;
@@ -104,7 +104,7 @@ nearest(const struct opt_parse *p, const char *name)
 	int best = 4, third = (int)strlen(name) / 3 + 1;
 
 	for (const struct opt *o = p->table; o->type != OPT_END_TYPE; o++) {
-		int d = o->name ? distance(name, o->name) : 1000;
+		int d = o->name ? distance(name, o->name, best) : 1000;
 
 		if (d < best) {
 			best = d;
@@ -114,7 +114,7 @@ nearest(const struct opt_parse *p, const char *name)
 	if (third < best)
 		best = near ? best : third;
 	for (int i = 0; p->foreign && i < p->foreign->count; i++) {
-		int d = distance(name, p->foreign->row[i].name);
+		int d = distance(name, p->foreign->row[i].name, best);
 
 		if (d < best) {
 			best = d;
