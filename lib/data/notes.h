@@ -46,7 +46,8 @@ void notes_init(struct notes *n);
 bool notes_agree(const struct notes *a, const struct notes *b);
 /* What differs between the two becomes unknown in `into`. */
 void notes_merge(struct notes *into, const struct notes *other);
-/* Appends the members "tokenizer" to "special_as_text", and "bos_id" where it is known, each with its comma and newline. */
+/* Appends the members "tokenizer" to "special_as_text", and "bos_id" where it is known, each with
+ * its comma and newline. */
 void notes_add_members(const struct notes *n, struct str *out);
 
 struct notes_input {
