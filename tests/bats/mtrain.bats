@@ -1124,3 +1124,16 @@ mtrain: no --gpu: 0."*" GiB a rank, in fp32" ]]
 		head -n 1
 	[ "${PIPESTATUS[0]}" = 141 ] && [ ! -s words ]
 }
+
+@test "--metrics-command gets the lines of --metrics-file, is started again, and holds up no step" {
+	mtrain -q --config tiny.conf --mock-data --train-iters 20 --metrics-file m.jsonl --eval-iters 1 \
+		--metrics-command 'cat >got' >/dev/null
+	cmp m.jsonl got
+	[ "$(grep -c . got)" -ge 20 ]
+	mtrain --config tiny.conf --mock-data --train-iters 3000 --log-interval 3000 \
+		--metrics-command 'head -n 1 >>firsts' >/dev/null 2>log
+	[ "$(wc -l <firsts)" -le 4 ]
+	run -0 grep -c 'mtrain: --metrics-command has ended: it is started again' log
+	[ "$output" -ge 1 ]
+	run -0 grep -Eq '^mtrain: --metrics-command did not get [0-9]+ lines, which it was too slow to read' log
+}

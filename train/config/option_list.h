@@ -259,6 +259,8 @@
 	   "steps between points in them", .needs = "tensorboard-dir") \
 	DO(STRING, NOTHING, "metrics-file", metrics_file, "FILE", NULL, \
 	   "one JSON object per step") \
+	DO(STRING, NOTHING, "metrics-command", metrics_command, "CMD", NULL, \
+	   "a command of the shell that gets the same on its standard input") \
 	DO(FLAG, VALUE, "log-params-norm", log_params_norm, \
 	   "the norm of all weights after each step, at the cost of a wait") \
 	DO(FLAG, VALUE, "log-num-zeros-in-grad", log_num_zeros_in_grad, \
@@ -280,10 +282,10 @@
 	   "the number of ranks in --tensorboard-dir", .needs = "tensorboard-dir") \
 	DO(FLAG, VALUE, "log-memory-to-tensorboard", log_memory_to_tensorboard, \
 	   "bytes that are planned and in use on rank 0 in --tensorboard-dir and --metrics-file", \
-	   .needs = "tensorboard-dir|metrics-file") \
+	   .needs = "tensorboard-dir|metrics-file|metrics-command") \
 	DO(FLAG, VALUE, "log-loss-by-corpus", log_loss_by_corpus, \
 	   "the training loss of each corpus in --metrics-file, at log steps", \
-	   .needs = "metrics-file") \
+	   .needs = "metrics-file|metrics-command") \
 	DO(FLAG, NOTHING, "profile", profile, \
 	   "time every operation of some steps on rank 0: a table against its roofline, a Chrome " \
 	   "trace") \

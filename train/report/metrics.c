@@ -13,6 +13,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/model/work.h"
+#include "train/report/feed.h"
 #include "train/report/metrics.h"
 #include "train/report/tensorboard.h"
 
@@ -39,6 +40,7 @@ struct metrics {
 	FILE *json;
 	int lost;  /* errno of the first line of it that could not be written; 0: all are there */
 	bool torn; /* its last line may lack its end */
+	struct feed *feed;
 	struct tensorboard *board;
 	const struct train_options *o;
 	bool decoupled; /* vocabulary tables have a learning rate of their own */
@@ -156,9 +158,16 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 		return NULL;
 	}
 	m->torn = c->o.metrics_file && c->start == START_RESUME && cut_off(c->o.metrics_file);
+	if (c->o.metrics_command && !(m->feed = feed_open(c->o.metrics_command, e))) {
+		if (m->json)
+			fclose(m->json);
+		free(m);
+		return NULL;
+	}
 	if (c->o.tensorboard_dir && !(m->board = tensorboard_open(c->o.tensorboard_dir, e))) {
 		if (m->json)
 			fclose(m->json);
+		feed_close(m->feed);
 		free(m);
 		return NULL;
 	}
@@ -217,10 +226,13 @@ static void
 put_line(struct metrics *m, struct str *line)
 {
 	str_adds(line, "}\n");
+	if (m->feed)
+		feed_line(m->feed, line->buf, line->len);
 	errno = 0;
-	m->torn = (m->torn && fputc('\n', m->json) < 0) || fputs(line->buf, m->json) < 0 ||
-	    fflush(m->json) != 0;
-	if (m->torn && !m->lost) {
+	if (m->json)
+		m->torn = (m->torn && fputc('\n', m->json) < 0) || fputs(line->buf, m->json) < 0 ||
+		    fflush(m->json) != 0;
+	if (m->json && m->torn && !m->lost) {
 		m->lost = errno ? errno : EIO;
 		prog_progress_end();
 		note("'%s' lacks a line: %s; the run continues", m->o->metrics_file,
@@ -510,7 +522,7 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 		m->fullest = fmax(m->fullest, s->routers.fullest);
 	}
 	progress(m, s);
-	if (m->json)
+	if (m->json || m->feed)
 		json_line(m, s);
 	if (m->board && !s->left_out && s->iteration % m->o->tensorboard_log_interval == 0)
 		board_points(m, s);
@@ -569,7 +581,7 @@ metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 				      : "",
 	    e->lm_loss, ppl);
 	flush_log();
-	if (m->json) {
+	if (m->json || m->feed) {
 		str_addf(&line, "{\"iteration\": %lld", (long long)e->iteration);
 		text(&line, "split", e->split);
 		if (e->set)
@@ -594,7 +606,7 @@ metrics_loads(struct metrics *m, int64_t iteration, const struct metrics_load *l
 {
 	struct str line = { 0 };
 
-	if (!m->json)
+	if (!m->json && !m->feed)
 		return;
 	str_addf(&line, "{\"iteration\": %lld, \"layer\": %lld, \"expert_load\": [",
 	    (long long)iteration, (long long)l->layer);
@@ -610,7 +622,7 @@ metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus
 {
 	struct str line = { 0 };
 
-	if (!m->json)
+	if (!m->json && !m->feed)
 		return;
 	str_addf(&line, "{\"iteration\": %lld", (long long)iteration);
 	text(&line, "corpus", c->name);
@@ -637,7 +649,7 @@ metrics_rewind(struct metrics *m, const struct metrics_rewind *r)
 	    (long long)r->passed.first, (long long)r->passed.last);
 	begin_interval(m);
 	m->nan = !isfinite(r->spike.loss);
-	if (!m->json)
+	if (!m->json && !m->feed)
 		return;
 	str_addf(&line, "{\"iteration\": %lld, \"rewind_to\": %lld", (long long)r->spike.iteration,
 	    (long long)r->to);
@@ -656,6 +668,7 @@ metrics_close(struct metrics *m, struct err *e)
 
 	if (!m)
 		return 0;
+	feed_close(m->feed);
 	if (m->json && fclose(m->json) != 0 && !m->lost)
 		m->lost = errno;
 	if (m->lost) {
