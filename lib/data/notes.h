@@ -33,7 +33,7 @@ struct notes {
 	int num_files;
 	int64_t append_eod, special_as_text; /* 0, 1 or NOTES_UNKNOWN */
 	int64_t eod_id, bos_id; /* -1: there is none, none was prepended; or NOTES_UNKNOWN */
-	struct mem_pool pool;                /* owns the strings */
+	struct mem_pool pool;   /* owns the strings */
 };
 
 /* Fills n: 1 when the notes exist, 0 with everything unknown when they do not, -1 when they cannot

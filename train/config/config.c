@@ -13,47 +13,12 @@
 #include "lib/model/block/workspace.h"
 #include "lib/model/hardware.h"
 #include "train/backend.h"
+#include "train/config/command.h"
 #include "train/config/config.h"
 #include "train/config/foreign.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* A word for a shell, in quotes where it needs them. */
-static void
-add_quoted(const char *word, struct str *out)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				    "-_./=,:+@%^";
-
-	if (*word && word[strspn(word, plain)] == '\0') {
-		str_adds(out, word);
-		return;
-	}
-	str_addc(out, '\'');
-	for (; *word; word++)
-		if (*word == '\'')
-			str_adds(out, "'\\''");
-		else
-			str_addc(out, *word);
-	str_addc(out, '\'');
-}
-
-/* "cd DIR && WORD ...". */
-static void
-add_command(int argc, char *const *words, struct str *out)
-{
-	char *here = realpath(".", NULL);
-
-	str_adds(out, "cd ");
-	add_quoted(here ? here : ".", out);
-	str_adds(out, " &&");
-	for (int i = 0; i < argc; i++) {
-		str_addc(out, ' ');
-		add_quoted(words[i], out);
-	}
-	free(here);
-}
 
 /* Reads the command line and configuration files alone: no other file is opened, so that --help
  * and --dry-run answer fast. *c holds pointers into argv; train_release frees the rest. -1
@@ -67,7 +32,7 @@ train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 	opt_begin(&c->parse, mtrain_opts, &c->o);
 	c->parse.foreign = &mtrain_foreign;
 	c->parse.no_operands = "mtrain takes no operands";
-	add_command(argc, argv, &c->command);
+	command_text(argc, argv, &c->command);
 	argc--, argv++;
 	if (operands_explain(argc, argv)) {
 		operands_split(&c->parse.pool, argc, argv, &c->operands);
