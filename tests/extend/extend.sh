@@ -4,11 +4,12 @@
 #
 # tests/extend/KIND/ holds a toy: its own files by their paths in the tree, `lines` with the lines
 # that it adds to others (the file, the line after which, or "- " and the line in whose place, the
-# lines; an empty line ends them), and run.sh (see the file toy). An operation has a use where others
-# call it: such lines, in `calls`, are added to the copy that is built and count for nothing. A toy
-# whose file `needs` names others uses theirs. tests/extend/mistakes/KIND/ holds what a stranger may get wrong: files of its own,
-# `lines` of one file, and `expect` with what is built, the command that is run then, each or `-`,
-# and the message by which one of them must fail; they come after the toys.
+# lines; an empty line ends them), and run.sh (see the file toy). An operation has a use where
+# others call it: such lines, in `calls`, are added to the copy that is built and count for nothing.
+# A toy whose file `needs` names others uses theirs. tests/extend/mistakes/KIND/ holds what a
+# stranger may get wrong: files of its own, `lines` of one file, and `expect` with what is built,
+# the command that is run then, each or `-`, and the message by which one of them must fail; they
+# come after the toys.
 #
 # A number of files or lines above the budget fails, and so does one below it: the budget falls with
 # it. B is the build directory, whose objects the copy starts from, without those of a GPU; the own

@@ -1,5 +1,5 @@
 #!/bin/bash
-# explain: ckpt tb PWD=/work
+# explain: ckpt tb PWD=/data
 
 CHECKPOINT_PATH=${1:-"checkpoints/llama3_8b_fp8"}
 TENSORBOARD_LOGS_PATH=${2:-"tensorboard_logs/llama3_8b_fp8"}
