@@ -139,12 +139,6 @@ enum rope_table layer_rope_table(const struct model_config *c, int64_t layer);
 int model_check(const struct model_config *c, struct err *e);
 /* Its parts, ended by NULL: all but the first rely on the first alone. */
 extern int (*const model_checks[])(const struct model_config *c, struct err *e);
-/* cos and sin of every position and angle: out[position][angle][2], rotary_dim / 2 angles. Source:
- * docs/math.md 2.4. */
-void model_rope_table(
-    const struct model_config *c, enum rope_table table, int64_t positions, double *out);
-/* 0.1 mscale ln(factor) + 1, or 1 up to a factor of 1. */
-double yarn_default_factor(double factor, double mscale);
 /* Appends an id. -1 when the list is full or the id is negative. */
 int id_list_add(struct id_list *ids, int64_t id, struct err *e);
 

@@ -10,6 +10,7 @@
 #include "lib/model/family.h"
 #include "lib/model/family_list.h"
 #include "lib/model/fields.h"
+#include "lib/model/rope.h"
 
 #include <limits.h>
 #include <stdio.h>

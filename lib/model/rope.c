@@ -4,6 +4,7 @@
  * Source of the scalings: transformers modeling_rope_utils.py, whose results in fp64 these are.
  */
 #include "lib/model/config.h"
+#include "lib/model/rope.h"
 
 #include <math.h>
 

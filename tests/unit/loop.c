@@ -4,8 +4,10 @@
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
+#include "train/data/corpus_log.h"
 #include "train/run/iteration.h"
 #include "train/run/loop.h"
+#include "train/state/saver.h"
 #include "train/step/open.h"
 
 #include <unistd.h>

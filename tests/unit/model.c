@@ -3,6 +3,7 @@
 #include "lib/model/family.h"
 #include "lib/model/work.h"
 #include "lib/model/options.h"
+#include "lib/model/rope.h"
 #include "tests/check.h"
 
 #include <unistd.h>

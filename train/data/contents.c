@@ -9,6 +9,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/config/agree.h"
+#include "train/data/contents.h"
 #include "train/data/data_impl.h"
 
 #include <stdlib.h>

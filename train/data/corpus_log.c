@@ -6,6 +6,7 @@
  * corpus, and the ranks add theirs at log steps. Without the option only rank 0 does anything.
  */
 #include "lib/base/mem.h"
+#include "train/data/corpus_log.h"
 #include "train/data/data_impl.h"
 #include "train/step/pipeline.h"
 

@@ -30,10 +30,6 @@ struct data;
 struct data *data_open(
     const struct train_config *c, struct comm *world, int *status, struct err *e);
 void data_close(struct data *d);
-/* Adds this rank and its host to a message about what it read, unless the rank is alone: another
- * host may have other files under the same names. */
-void data_name_rank(const struct comm *world, struct err *e);
-
 /* Numbers of sets: those of enum split, then further validation sets. */
 struct data_set {
 	enum split which;
@@ -80,25 +76,5 @@ void data_state(const struct data *d, const int64_t *counts, struct str *out);
 /* A note for each corpus of training: how many of its samples were consumed. Rank 0's, at saves and
  * at the end. */
 void data_note_consumed(const struct data *d, const int64_t *counts);
-
-/* --- corpus_log.c ----------------------------------------------------------------------------- */
-
-/* Training's counts by corpus while the run continues: consumed samples, and with
- * --log-loss-by-corpus the loss. */
-struct corpus_log;
-struct corpus_log *corpus_log_new(const struct data *d, struct engine *e, int64_t consumed);
-void corpus_log_free(struct corpus_log *l);
-/* Samples consumed of each corpus of training in its present order; valid only on rank 0. NULL:
- * mock data. */
-const int64_t *corpus_log_counts(const struct corpus_log *l);
-/* Where the passes leave losses and masks of tokens, for struct pipeline; NULL when they are not
- * wanted. */
-void *corpus_log_losses(const struct corpus_log *l);
-/* A step that began at sample `first` was taken; its losses have arrived. skipped: its losses do
- * not count. */
-void corpus_log_step(struct corpus_log *l, int64_t first, bool skipped);
-/* At log steps, collective over the world when losses are asked for: a line of the metrics (rank
- * 0's; m NULL elsewhere). */
-void corpus_log_write(struct corpus_log *l, struct metrics *m, int64_t iteration);
 
 #endif

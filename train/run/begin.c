@@ -11,7 +11,10 @@
 #include "train/optim/optim.h"
 #include "train/run/begin.h"
 #include "train/state/claim.h"
+#include "train/state/load.h"
+#include "train/state/saver.h"
 #include "train/watch/stop.h"
+#include "train/data/corpus_log.h"
 
 #include <stdlib.h>
 #include <string.h>

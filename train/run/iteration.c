@@ -10,6 +10,8 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
+#include "train/data/contents.h"
+#include "train/data/corpus_log.h"
 #include "train/engine/fp8.h"
 #include "train/engine/grads.h"
 #include "train/engine/hashes.h"
@@ -18,6 +20,7 @@
 #include "train/run/check.h"
 #include "train/run/iteration.h"
 #include "train/run/data_ranks.h"
+#include "train/state/saver.h"
 #include "train/step/pipeline.h"
 #include "train/watch/suspects.h"
 #include "train/watch/stop.h"

@@ -5,6 +5,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/lock.h"
 #include "train/data/audit.h"
+#include "train/data/corpus_log.h"
 #include "train/data/prefetch.h"
 #include "train/engine/timing.h"
 #include "train/report/meter.h"

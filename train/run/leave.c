@@ -9,6 +9,7 @@
 #include "lib/ckpt/ckpt.h"
 #include "train/run/iteration.h"
 #include "train/run/leave.h"
+#include "train/state/saver.h"
 #include "train/watch/stop.h"
 
 #include <math.h>

@@ -7,9 +7,11 @@
  * belongs to no step.
  */
 #include "lib/base/prog.h"
+#include "train/data/corpus_log.h"
 #include "train/run/begin.h"
 #include "train/run/leave.h"
 #include "train/run/loop.h"
+#include "train/state/saver.h"
 #include "train/watch/stop.h"
 
 /* How long a run that ends waits for the comparison of its data with their checksums: small

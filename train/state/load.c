@@ -19,6 +19,8 @@
 #include "train/engine/pinned.h"
 #include "train/optim/ema.h"
 #include "train/optim/optim.h"
+#include "train/state/load.h"
+#include "train/state/optim_record.h"
 #include "train/state/save.h"
 #include "train/watch/stop.h"
 

@@ -7,7 +7,7 @@
  */
 #include "lib/model/options.h"
 #include "train/optim/optim.h"
-#include "train/state/save.h"
+#include "train/state/optim_record.h"
 
 #include <math.h>
 #include <string.h>

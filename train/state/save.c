@@ -9,6 +9,7 @@
  * then the previous checkpoint is the latest.
  */
 #include "train/engine/fp8.h"
+#include "train/state/optim_record.h"
 #include "train/state/save.h"
 
 size_t

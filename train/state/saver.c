@@ -16,6 +16,7 @@
 #include "train/engine/host.h"
 #include "train/engine/pinned.h"
 #include "train/state/save.h"
+#include "train/state/saver.h"
 
 #include <math.h>
 #include <pthread.h>

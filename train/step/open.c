@@ -6,6 +6,7 @@
 #include "lib/model/evaluation.h"
 #include "lib/model/fit.h"
 #include "lib/model/gpu.h"
+#include "lib/model/rope.h"
 #include "train/engine/fp8.h"
 #include "train/engine/p2p.h"
 #include "train/engine/hashes.h"

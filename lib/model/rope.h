@@ -1,0 +1,14 @@
+/* rope.h - tables of rotary angles */
+#ifndef MODEL_ROPE_H
+#define MODEL_ROPE_H
+
+#include "lib/model/config.h"
+
+/* cos and sin of every position and angle: out[position][angle][2], rotary_dim / 2 angles. Source:
+ * docs/math.md 2.4. */
+void model_rope_table(
+    const struct model_config *c, enum rope_table table, int64_t positions, double *out);
+/* 0.1 mscale ln(factor) + 1, or 1 up to a factor of 1. */
+double yarn_default_factor(double factor, double mscale);
+
+#endif
