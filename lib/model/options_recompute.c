@@ -1,4 +1,4 @@
-/* recompute.c - which activations are computed again, from the options */
+/* options_recompute.c - which activations are computed again, from the options */
 #include "lib/model/options.h"
 
 #include <string.h>
