@@ -9,7 +9,7 @@
 # the last column. Beside our table:
 #   others.sh llama.cpp $(git -C llama.cpp log --format=%H --grep '(#27000)' -1) architecture
 #   others.sh Megatron-LM $(git -C Megatron-LM log --format=%H --grep '#2259' -1) 'layer type'
-#   others.sh ggml COMMIT operation
+#   others.sh ggml d962a305 'operation on the CPU'
 set -u
 [ $# -ge 2 ] || { echo 'others.sh DIRECTORY COMMIT [NAME]' >&2; exit 2; }
 git -C "$1" rev-parse -q --verify "$2^1" >/dev/null ||
