@@ -337,6 +337,13 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	residual_forward(l, s, y, x);
 }
 
+/* Whether the input of q, k and v is there before the backward pass. */
+static bool
+has_input(const struct layer *l, const struct engine *e)
+{
+	return !l->block->norm || memory_buffer(&e->mem, ATTENTION_NORM_OUT)->place == ARENA_SAVED;
+}
+
 /* dx holds the gradient of the block's output and then of its input: the norm's share is added
  * to what passes along the residual. One sum over the tensor group, in column_backward.
  * ATTENTION_DOUT, ATTENTION_DQKV and the others are scratch of this call. Keys of other context
@@ -369,11 +376,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		    engine_joined(e, true, l->block->layer, ATTENTION_Q_BIAS, ATTENTION_V_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_QKV),
 	};
-	struct norm_flow flow = { *dx, dnorm, *x };
 	/* beside the sum of dnorm, which takes longer than the gradient of qkv's weight alone */
-	bool later = rows_overlap(s) && !proj.fp8,
-	     kept = !l->block->norm ||
-	    memory_buffer(&e->mem, ATTENTION_NORM_OUT)->place == ARENA_SAVED;
+	bool later = rows_overlap(s) && !proj.fp8, kept = has_input(l, e);
 
 	recompute_prepared(l, s);
 	context->begin_bwd(s, &att.fwd);
@@ -402,7 +406,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		weight_gradient(s, &qkv);
 		column_backward_end(s);
 	}
-	norm_backward(l, s, &flow);
+	norm_backward(l, s, &(struct norm_flow){ *dx, dnorm, *x });
 }
 
 /* The block's row for the engine. */
