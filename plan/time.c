@@ -191,8 +191,8 @@ keys_alone(const struct run_case *r)
 	return r->layout->tensor_model_parallel_size == 1 && !r->fp8;
 }
 
-/* The same of context ranks that gather keys (gather.c there): keys come by the GEMM of q, where
- * it is one of its own, and by the gradients of the last GEMM; half of their gradients are
+/* What context ranks that gather keys hide (train/layers/gather.c): keys come by the GEMM of q,
+ * where it is one of its own, and by the gradients of the last GEMM; half of their gradients are
  * summed by the attention of the first stretch, which the rank that ends last has least of, and
  * half by the gradient of the weight of q. */
 static double
@@ -211,9 +211,9 @@ hidden_keys(const struct run_case *r, const struct work *w, double way, double c
 	return t;
 }
 
-/* The same of those that exchange heads (heads.c there), `way` for q, k, v and the output: all go
- * by the input gradient of the last GEMM, and dout by that of its weight; k and v by the GEMM of q,
- * and dq by the gradient of the weight of k and v. */
+/* What context ranks that exchange heads hide (train/layers/heads.c), `way` for q, k, v and the
+ * output: all go by the input gradient of the last GEMM, and dout by that of its weight; k and v by
+ * the GEMM of q, and dq by the gradient of the weight of k and v. */
 static double
 hidden_heads(const struct run_case *r, const struct work *w, double way)
 {

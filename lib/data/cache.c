@@ -154,7 +154,7 @@ checksum(const struct cache_array *a)
 	return hash_stream_free(h);
 }
 
-/* The same of any file there; that of an unreadable one is of no bytes. */
+/* The checksum of any file there; that of an unreadable one is of no bytes. */
 static uint64_t
 file_checksum(const struct cache_place *p, const struct cache_array *a)
 {

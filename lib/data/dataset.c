@@ -225,7 +225,7 @@ dataset_sequence_at(const struct dataset *d, int64_t token)
 	return thing_at(d, dataset_sequence_start, d->sequences, token);
 }
 
-/* Likewise of documents. */
+/* The document in which a sequence is. */
 int64_t
 dataset_document_at(const struct dataset *d, int64_t sequence)
 {

@@ -20,7 +20,8 @@ struct run_plan evaluation_plan(const struct run_plan *p);
 void evaluation_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_COUNT]);
 /* The memory plan of the run at coord: training's, in arenas that evaluations fit into too. */
 void run_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_COUNT]);
-/* The same of the first rank of a stage; x is of the plan, and must outlive m. */
+/* The memory plan of the first rank of a stage, with room for evaluations; x is of the plan, and
+ * must outlive m. */
 void run_memory_stage(
     struct memory_plan *m, struct memory_stages *x, const struct run_plan *p, int stage);
 

@@ -60,7 +60,7 @@ bool fp8_layer(const struct fp8 *f, const struct model_config *c, int64_t layer)
  * of all layers read 8 bits, and the halves of a gated gradient have no block in common. */
 bool fp8_makes_activations(
     const struct model_config *c, const struct layout *l, const struct fp8 *f);
-/* The same of the norms of blocks' inputs, whose rows no tensor rank gathers. */
+/* Whether norms of blocks' inputs are made in 8 bits, whose rows no tensor rank gathers. */
 bool fp8_makes_norms(const struct layout *l, const struct fp8 *f);
 
 /* Blocks of a tensor [r,k] that is summed along k, as scale_kind of train/ops.h has the shapes of

@@ -45,7 +45,7 @@ bool wd_is_steady(int style);
 int lr_check(const struct lr_schedule *s, struct err *e);
 /* Learning rate of the step taken after `samples` consumed samples. Source: docs/math.md 4.6. */
 double lr_at(const struct lr_schedule *s, int64_t samples);
-/* The same of the vocabulary tables. */
+/* The learning rate of the vocabulary tables. */
 double lr_at_vocab(const struct lr_schedule *s, int64_t samples);
 /* Whether they have rates of their own. */
 bool lr_decoupled(const struct lr_schedule *s);

@@ -19,7 +19,7 @@ struct placed {
 
 /* Places n buffers and changes their order in the array. Returns the bytes that they take. */
 uint64_t place_tight(struct placed *p, int n);
-/* The same in the order of the array, which stays. */
+/* Places n buffers in the order of the array, which stays. */
 uint64_t place_in_order(struct placed *p, int n);
 /* What is alive at the fullest time. */
 uint64_t place_bound(const struct placed *p, int n);

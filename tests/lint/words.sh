@@ -118,6 +118,8 @@ found=$(
 	look 'not (yet )?implemented' 'an unfinished place'
 	say '[Bb]ehind|[Ii]n front' 'after and before are for time and order'
 	comments
+	look '/\* (The same (of|in|for) |Likewise)' 'a comment needs the line above it' \
+		'/attention/|^lib/(base|ckpt|data|script|token)/|^(tok|ckpt|export|tests)/'
 	look '^[[:space:]]*#[^!].*[a-z]\?( |$)' 'a question as a comment' '\.(md|[1-9]|[ch]|cuh?):'
 	say 'hungry|set_behind|say_memory|judge|outset|[A-Z_]*NOBODY|BEHIND_ALL|BESIDE_[A-Z_]*' \
 		'a name that needs its author'

@@ -117,7 +117,7 @@ own_scales(const struct grouped *g, int64_t expert, const struct tensor *own)
 	return tensor_columns(&s, expert * across, int64_div_up(across, 4) * 4);
 }
 
-/* The same of 8-bit operands. */
+/* The GEMM of one expert with 8-bit operands. */
 static void
 one_of_8_bits(struct stream *st, const struct grouped *g, int64_t expert, const struct rows *rows)
 {

@@ -66,7 +66,7 @@ box_load(const struct tensor *t, const struct box *b, real *buf)
 	return m;
 }
 
-/* The same of an operand [r,k], whose blocks may have scales: 8-bit numbers are never in place. */
+/* A box of an operand [r,k], whose blocks may have scales: 8-bit numbers are never in place. */
 static struct matrix
 operand_load(const struct tensor *t, const struct tensor *scale, const struct box *b, real *buf)
 {

@@ -146,7 +146,7 @@ copy_box(uint32_t to, const CUtensorMap *map, int column, int row, uint32_t barr
 	      : "memory");
 }
 
-/* The same of an array of 4 dimensions, from an element of each on. */
+/* A copy of a box of an array of 4 dimensions, from an element of each on. */
 static __device__ inline void
 copy_box(uint32_t to, const CUtensorMap *map, int4 at, uint32_t barrier)
 {

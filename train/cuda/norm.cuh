@@ -89,7 +89,7 @@ norm_parts_max(const struct norm_grad *n)
  * pass leaves that many partial sums [norm_sums, h] in the workspace. norm.cu */
 template <typename T> bool norm_held_fwd(struct stream *, const struct norm_call *);
 template <typename T> int norm_held_bwd(struct stream *, const struct norm_grad *);
-/* The same of short heads, several in a row; no residual sum before them, dx written, and no sums
+/* Norms of short heads, several in a row; no residual sum before them, dx written, and no sums
  * of it. norm_heads.cu */
 template <typename T> bool norm_heads_fwd(struct stream *, const struct norm_call *, int64_t heads);
 template <typename T> int norm_heads_bwd(struct stream *, const struct norm_grad *, int64_t heads);

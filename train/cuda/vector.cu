@@ -55,7 +55,7 @@ pair_any_kernel(struct tensor y, struct tensor x, enum pair_op op, struct mix m,
 	}
 }
 
-/* The same for packs of two given types; both are read before anything is written. */
+/* Packs of two given types; both are read before anything is written. */
 template <typename Y, typename X, int OP, int N>
 static __global__ void
 __launch_bounds__(CU_THREADS)

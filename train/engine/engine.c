@@ -209,7 +209,7 @@ engine_weight(const struct engine *e, int layer, int number)
 	return engine_joined(e, false, layer, number, number);
 }
 
-/* The same in the main gradients. */
+/* A parameter in the main gradients. */
 struct tensor
 engine_grad(const struct engine *e, int layer, int number)
 {

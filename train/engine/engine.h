@@ -95,7 +95,7 @@ void engine_init_weights(struct engine *e);
 
 /* A buffer of the params or scratch arena, which exists once. */
 struct tensor engine_buffer(const struct engine *e, int b);
-/* The same of a table of rotary angles. */
+/* A table of rotary angles, which exists once. */
 struct tensor engine_rope_table(const struct engine *e, enum rope_table which);
 /* This rank's part of a weight or its main gradient: 2-D for matrices, 1-D for vectors; data NULL
  * when this rank has none. A tensor with others joined after it can be viewed with them as one
@@ -112,9 +112,10 @@ struct part engine_optim_part_of(const struct engine *e, const struct shard *s);
  * data where the rank has no such buffer. Masters, low bits and states of a part that the host
  * updates lie there. */
 struct tensor engine_part(const struct engine *e, int b, const struct part *p);
-/* The same in the updated buffer: master weights, or the weights without masters. */
+/* An own part of what an update changes: of the master weights, or of the weights without
+ * masters. */
 struct tensor engine_masters(const struct engine *e, const struct part *p);
-/* The same of the weights that an update writes: the device's, or the host's copy of them. */
+/* An own part of the weights that an update writes: the device's, or the host's copy of them. */
 struct tensor engine_updated(const struct engine *e, const struct part *p);
 /* Whether the host updates the part, which lies in one bucket; and the stream that may use it. */
 bool engine_updated_on_host(const struct engine *e, const struct part *p);

@@ -17,7 +17,7 @@ along(struct comm *world, const struct layout *l, unsigned axes, struct err *err
 	    COMM_HERE(world), (int)layout_group(l, axes, world->rank), world->rank, err);
 }
 
-/* The same of the stage's ranks as they share experts. */
+/* A communicator along axes of the stage's ranks as they share experts. */
 static struct comm *
 among_experts(struct comm *world, const struct layout *l, unsigned axes, struct err *err)
 {

@@ -26,7 +26,7 @@ scale(const struct step *s, const struct fp8_gemm *p, enum fp8_operand operand,
 	return fp8_scale(s->e, &(struct fp8_source){ p, operand, false }, copy);
 }
 
-/* The same of a transposed one. */
+/* The scale of a transposed copy. */
 static struct tensor
 scale_t(const struct step *s, const struct fp8_gemm *p, enum fp8_operand operand,
     const struct tensor *copy)

@@ -80,7 +80,7 @@ struct linear_grad {
 void forward_gemm(struct step *s, const struct linear *l);
 void input_gradient(struct step *s, const struct linear_grad *g);
 void weight_gradient(struct step *s, const struct linear_grad *g);
-/* The same of some rows of the weight, of 16 bits. */
+/* The gradient of some rows of the weight, of 16 bits. */
 void weight_gradient_of(
     struct step *s, const struct linear_grad *g, const struct position_range *rows);
 
@@ -94,7 +94,7 @@ struct quantise fp8_input_transposed(
     struct step *s, const struct fp8_gemm *p, const int64_t size[2]);
 struct quantise fp8_output_gradient(
     struct step *s, const struct fp8_gemm *p, const int64_t size[2]);
-/* The same of 8-bit operands (fp8.c), which linear.c calls where l->fp8 is set. */
+/* GEMMs of 8-bit operands (fp8.c), which linear.c calls where l->fp8 is set. */
 void fp8_forward(struct step *s, const struct linear *l);
 void fp8_input_gradient(struct step *s, const struct linear_grad *l);
 void fp8_weight_gradient(struct step *s, const struct linear_grad *l);

@@ -75,7 +75,7 @@ made(struct step *s, int rank)
 	s->e->backend->record(s->e->stream, s->e->overlap.made[rank]);
 }
 
-/* The same for all rows, after one GEMM. */
+/* This rank has made its share of the sum of all ranks' rows, by one GEMM. */
 static void
 made_all(struct step *s)
 {

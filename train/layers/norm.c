@@ -27,7 +27,7 @@ forward_of(
 	};
 }
 
-/* The same of its backward pass. */
+/* The arguments of the backward pass of a norm. */
 static struct norm_grad
 backward_of(
     const struct layer *l, struct step *s, const struct block_norm *p, const struct norm_flow *f)

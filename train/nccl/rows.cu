@@ -86,8 +86,8 @@ find_routed(const struct rows_copy &c, int rank, int32_t *routed)
 	}
 }
 
-/* The same in what a rank takes, in the order of its experts and then of ranks; returns how many
- * rows that are. */
+/* Where stretches begin in what a rank takes, in the order of its experts and then of ranks;
+ * returns how many rows that are. */
 static __device__ int32_t
 find_taken(const struct rows_copy &c, int taker, int32_t *taken)
 {

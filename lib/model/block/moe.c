@@ -57,7 +57,7 @@ shared_ffn(const struct sizes *z)
 	    z->layout->tensor_model_parallel_size;
 }
 
-/* The same of an expert, in its slice. */
+/* Columns of an expert in the slice of a rank. */
 static int64_t
 expert_ffn(const struct sizes *z)
 {

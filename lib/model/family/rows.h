@@ -125,7 +125,7 @@ int64_t family_head_width(const struct model_config *c);
 /* Sets the recipe: RMSNorm and rotary positions, as the config says. Refuses a model without
  * heads. */
 int family_read_llama(struct model_config *c, const struct json_value *config, struct err *e);
-/* The same of a family with experts, which refuses a model without them. */
+/* Sets the recipe of a family with experts; refuses a model without them. */
 int family_read_experts(struct model_config *c, const struct json_value *config, struct err *e);
 /* Reads partial_rotary_factor of rope_parameters, where it is, into rotary_percent; refuses a
  * share that leaves an odd number of elements to rotate. */

@@ -72,7 +72,7 @@ in_pieces(const struct tensor *t)
 	    (size_t)t->shape[1] * size % 16 == 0;
 }
 
-/* The same of 8-bit operands, with their scales. */
+/* The shapes and types of 8-bit operands, with their scales. */
 static void
 check_in_8(const struct grouped *g)
 {
