@@ -3,7 +3,9 @@
  *
  * A row gives a buffer's condition, type and sizes; a rank has the rows of its blocks (block/) and
  * those of rank_buffers.c, and the rest is addition. Saved buffers are laid out as slot, then
- * layers in it, so that the address of a buffer is one multiplication. Buffers that are cheap
+ * layers in it, so that the address of a buffer is one multiplication. Chunks of a stage may differ
+ * in layers: slots have room for some of them, and larger chunks have the rest in a tail, of which
+ * there are as many as such chunks are in flight. Buffers that are cheap
  * to recompute move from the layer to scratch under recomputation. Scratch buffers list the phases
  * in which they are alive; those without a common phase share bytes, and so do buffers of a layer
  * whose kinds of block no layer has together (place.h). Every offset is a multiple of 256, which
@@ -186,11 +188,24 @@ place(struct memory_plan *m, const struct rank *r, enum level which)
 	return size;
 }
 
-/* What a slot has on the device without the units that leave it, and where these lie. */
+/* The bytes of a slot with room for so many layers. */
+static uint64_t
+bytes_up_to(const struct memory_plan *m, int64_t layers)
+{
+	int64_t units = int64_div_up(layers, m->activation_offload.layers),
+		stay = units - activation_offload_before(&m->activation_offload, units),
+		inputs = m->recompute_inputs - m->offload_inputs;
+
+	return stay < inputs ? m->inputs_base + m->input_bytes * (uint64_t)stay
+			     : m->layer_base + m->layer_bytes * (uint64_t)(stay - inputs);
+}
+
+/* What a slot and a tail have on the device without the units that leave them, and where these
+ * lie. */
 static void
 place_slots(struct memory_plan *m)
 {
-	int64_t layers = m->num_layers - m->recompute_layers, host_inputs;
+	int64_t host_inputs;
 	uint64_t slots = (uint64_t)m->use.slots;
 
 	if (m->recompute_layers) {
@@ -203,8 +218,11 @@ place_slots(struct memory_plan *m)
 	m->inputs_base = m->kept_base + m->kept_bytes * (uint64_t)m->num_layers;
 	m->layer_base =
 	    m->inputs_base + m->input_bytes * (uint64_t)(m->recompute_inputs - m->offload_inputs);
-	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)(layers - m->offload_layers);
-	m->offload_base = m->slot_bytes * slots + m->batch_bytes * (uint64_t)m->use.batches;
+	m->slot_bytes = bytes_up_to(m, m->slot_layers);
+	m->tail_bytes = bytes_up_to(m, m->num_layers) - m->slot_bytes;
+	m->tail_base = m->slot_bytes * slots;
+	m->batch_base = m->tail_base + m->tail_bytes * (uint64_t)m->use.tails;
+	m->offload_base = m->batch_base + m->batch_bytes * (uint64_t)m->use.batches;
 	m->offload_bytes = m->offload_layers ? m->layer_bytes : m->input_bytes;
 	m->offload_host_bytes = m->input_bytes * (uint64_t)host_inputs +
 	    m->layer_bytes * (uint64_t)(m->activation_offload.copied - host_inputs);
@@ -224,7 +242,7 @@ place_copies(struct memory_plan *m)
 		struct buffer *b = &m->buffer[i];
 		const uint64_t stride[] = { 0, m->slot_bytes, m->batch_bytes,
 			memory_aligned(b->bytes) };
-		const uint64_t base[] = { 0, 0, m->slot_bytes * (uint64_t)m->use.slots,
+		const uint64_t base[] = { 0, 0, m->batch_base,
 			m->recompute_base + m->layer_bytes * (uint64_t)m->recompute_chunk };
 
 		b->copies = copies[b->per];
@@ -276,6 +294,17 @@ take_shards(struct memory_plan *m, const struct rank *r)
 	}
 }
 
+struct schedule_shape
+memory_schedule(
+    const struct memory_plan *m, const struct layout *l, int num_microbatches, bool training)
+{
+	struct schedule_shape s = layout_schedule(l, num_microbatches, training);
+
+	s.layers = m->slot_layers < m->num_layers ? l->split : NULL;
+	s.slot_layers = m->slot_layers;
+	return s;
+}
+
 static void
 count_use(const struct rank *r, const struct schedule_shape *s, struct schedule_use *use)
 {
@@ -285,31 +314,76 @@ count_use(const struct rank *r, const struct schedule_shape *s, struct schedule_
 		schedule_count(s, r->pp, use);
 }
 
-/* The memory in use at the same time in the largest step; evaluations reuse it. */
+/* The layers of which saved slots and tails have room, over all of them. */
+static int64_t
+layers_saved(const struct memory_plan *m, const struct schedule_use *use, int slot_layers)
+{
+	return (int64_t)use->slots * slot_layers + use->tails * (m->num_layers - slot_layers);
+}
+
+/* Tails are as many as in a step of any number of micro batches, as those of a ramp: the last group
+ * may have any legal size. The other numbers are largest in the largest step. */
+static void
+plan_tails(struct memory_plan *m, const struct rank *r)
+{
+	const struct layout *l = r->layout;
+	struct schedule_shape s =
+	    memory_schedule(m, l, (int)r->shape->num_microbatches, !r->shape->forward_only);
+	int whole = s.num_microbatches - s.num_microbatches % s.group_size;
+
+	for (int left = 0; m->use.tails && left < s.group_size; left++) {
+		struct schedule_use use;
+
+		s.num_microbatches = whole + left;
+		if (!schedule_fits(&s))
+			continue;
+		count_use(r, &s, &use);
+		m->use.tails = (int)int64_max(m->use.tails, use.tails);
+	}
+}
+
+/* The memory in use at the same time in the largest step, with the slots that take the least;
+ * evaluations reuse it. */
 static void
 plan_use(struct memory_plan *m, const struct rank *r)
 {
+	const struct layout *l = r->layout;
 	struct schedule_shape s =
-	    layout_schedule(r->layout, (int)r->shape->num_microbatches, !r->shape->forward_only);
-	struct schedule_use forward;
+	    layout_schedule(l, (int)r->shape->num_microbatches, !r->shape->forward_only);
+	struct schedule_use use;
 
+	m->slot_layers = (int)m->num_layers;
 	count_use(r, &s, &m->use);
-	s = layout_schedule(r->layout, SCHEDULE_STEADY * s.group_size, false);
-	count_use(r, &s, &forward);
-	m->use.slots = (int)int64_max(m->use.slots, forward.slots);
-	m->use.batches = (int)int64_max(m->use.batches, forward.batches);
-	m->use.stage_outputs = (int)int64_max(m->use.stage_outputs, forward.stage_outputs);
+	s.layers = l->split;
+	for (int j = 0; j < s.num_chunks; j++) {
+		int64_t first, count;
+
+		layout_layers(l, r->model, layout_stage(l, r->pp, j), &first, &count);
+		s.slot_layers = (int)count;
+		if (count != s.layers[layout_stage(l, r->pp, j)] || count == m->num_layers ||
+		    count == m->slot_layers)
+			continue;
+		count_use(r, &s, &use);
+		if (layers_saved(m, &use, s.slot_layers) <
+		    layers_saved(m, &m->use, m->slot_layers)) {
+			m->use = use;
+			m->slot_layers = s.slot_layers;
+		}
+	}
+	plan_tails(m, r);
+	s = memory_schedule(m, r->layout, SCHEDULE_STEADY * s.group_size, false);
+	count_use(r, &s, &use);
+	m->use.slots = (int)int64_max(m->use.slots, use.slots);
+	m->use.tails = (int)int64_max(m->use.tails, use.tails);
+	m->use.batches = (int)int64_max(m->use.batches, use.batches);
+	m->use.stage_outputs = (int)int64_max(m->use.stage_outputs, use.stage_outputs);
 }
 
-/* The blocks of the stage, and which of its layers are recomputed. A slot has room for the layers
- * of any chunk. */
+/* The blocks of the stage and of each of its chunks. */
 static void
 plan_blocks(struct memory_plan *m, const struct rank *r)
 {
-	const struct train_shape *s = r->shape;
-	struct recompute_span span;
-
-	m->num_blocks = block_list(r->model, r->layout, s, r->pp, &m->block);
+	m->num_blocks = block_list(r->model, r->layout, r->shape, r->pp, &m->block);
 	m->chunk = mem_alloc((size_t)layout_chunks(r->layout), sizeof *m->chunk);
 	for (int j = 0; j < layout_chunks(r->layout); j++) {
 		int64_t first, count;
@@ -319,7 +393,14 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 		m->num_layers = count > m->num_layers ? count : m->num_layers;
 		m->chunk[j] = block_chunk(m->block, m->num_blocks, j);
 	}
-	span = block_recompute(&s->recompute, m->num_layers);
+}
+
+/* Which layers are recomputed, and which leave their slots. */
+static void
+plan_saved(struct memory_plan *m, const struct rank *r)
+{
+	const struct train_shape *s = r->shape;
+	struct recompute_span span = block_recompute(&s->recompute, m->num_layers);
 	m->recompute_layers = span.layers;
 	m->recompute_chunk = span.chunk;
 	m->activation_offload = activation_offload_plan(
@@ -421,8 +502,9 @@ plan_rank(struct memory_plan *m, struct rank *r)
 	memset(m, 0, sizeof *m);
 	m->rule = r->shape->rule;
 	take_shards(m, r);
-	plan_use(m, r);
 	plan_blocks(m, r);
+	plan_use(m, r);
+	plan_saved(m, r);
 	take_rank(m, r, &z);
 	find_together(m, r, take_kinds(m, &z));
 	place_all(m, r);

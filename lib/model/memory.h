@@ -7,8 +7,9 @@
  *
  *   params    for the run: weights, main gradients, optimizer state, constants
  *   saved     one slot per chunk and micro batch in flight: what its forward pass leaves for the
- *             backward pass; and the tokens of the micro batches. In a layer, what kinds of block
- *             hold that no layer has together shares the same bytes
+ *             backward pass; tails, which hold the last layers of chunks that have more than
+ *             slots have room for; and the tokens of the micro batches. In a layer, what kinds of
+ *             block hold that no layer has together shares the same bytes
  *   scratch   one step of one layer; buffers whose phases do not meet share the same bytes
  *   host      for the run, in host memory: what the host updates, and a ring of two slots through
  *             which pieces of the device's arrays pass; and of each slot what leaves the device
@@ -67,18 +68,23 @@ struct memory_plan {
 	int64_t optim_device;
 	/* the rule whose states BUF_STATE and later buffers hold, or NULL */
 	const struct optim_rule *rule;
-	int64_t num_layers;      /* of the largest chunk of the stage */
+	int64_t num_layers; /* of the largest chunk of the stage */
+	/* for which a slot has room; a chunk of more also has a tail, which has room for the rest
+	 * of the largest */
+	int slot_layers;
 	struct schedule_use use; /* what the stage holds at the same time */
 	/* those that the rank has, in the order of statement; owned. By number, the place of each
 	 * in this array from 1 on; 0: there is none */
 	struct buffer *buffer;
 	int num_buffers;
 	short at[BLOCK_NUMBERS];
-	/* the bytes of a saved slot; of one layer in it; of a micro batch outside it */
-	uint64_t slot_bytes, layer_bytes, kept_bytes, batch_bytes;
+	/* the bytes of a saved slot and of a tail; of one layer in them; of a micro batch outside
+	 */
+	uint64_t slot_bytes, tail_bytes, layer_bytes, kept_bytes, batch_bytes;
 	/* A slot holds its own buffers, then what every layer keeps, then the inputs of recomputed
-	 * chunks, then the layers that keep everything. */
+	 * chunks, then the layers that keep everything; a tail what follows in a larger one. */
 	uint64_t kept_base, inputs_base, layer_base;
+	uint64_t tail_base, batch_base; /* of the first tail and micro batch, in the saved arena */
 	/* layers [0, recompute_layers) of the stage are recomputed, recompute_chunk at a time */
 	int64_t recompute_layers, recompute_chunk;
 	int recompute_input;      /* what each such chunk saves: the input of its first block */
@@ -135,9 +141,18 @@ struct part memory_optim_part(const struct memory_plan *m, int bucket);
 int64_t memory_staging_slot(const struct memory_plan *m);
 /* The bytes of the device's arenas. */
 uint64_t memory_total(const struct memory_plan *m);
-/* The place of buffer b, which must exist: copy is 0 for buffers that exist once; layer counts from
- * the chunk's first and is 0 for buffers not per layer. */
-struct memory_place memory_at(const struct memory_plan *m, int b, int copy, int64_t layer);
+/* The numbers of an action (schedule.h). */
+struct memory_copy {
+	int slot, tail, batch, stage_output;
+};
+/* The place of buffer b, which must exist, of one action; layer counts from the chunk's first and
+ * is 0 for buffers not per layer. */
+struct memory_place memory_at(
+    const struct memory_plan *m, int b, const struct memory_copy *copy, int64_t layer);
+/* The shape of the list of actions that the plan has room for. The layout, which the plan was made
+ * for, must outlive it. */
+struct schedule_shape memory_schedule(
+    const struct memory_plan *m, const struct layout *l, int num_microbatches, bool training);
 /* A unit that leaves its slot: where it is computed, in the saved arena, and where it lies on the
  * host if it is copied there. */
 struct memory_offloaded {

@@ -16,25 +16,35 @@ memory_offloaded(const struct memory_plan *m, int slot, int number)
 		input ? memory_buffer(m, m->recompute_input)->bytes : m->layer_bytes };
 }
 
-/* A buffer of a unit, which lies among those of its slot that stay, or in the place of one that
- * leaves. */
+/* The place of bytes that have this offset in a slot with room for all layers. */
+static uint64_t
+saved_at(const struct memory_plan *m, const struct memory_copy *copy, uint64_t offset)
+{
+	if (offset < m->slot_bytes)
+		return m->slot_bytes * (uint64_t)copy->slot + offset;
+	return m->tail_base + m->tail_bytes * (uint64_t)copy->tail + offset - m->slot_bytes;
+}
+
+/* A buffer of a unit, which lies among those of its slot or tail that stay, or in the place of one
+ * that leaves. */
 static struct memory_place
-unit_at(const struct memory_plan *m, const struct buffer *b, uint64_t slot, int64_t layer)
+unit_at(const struct memory_plan *m, const struct buffer *b, const struct memory_copy *copy,
+    int64_t layer)
 {
 	int64_t unit = layer / m->activation_offload.layers,
 		stay = unit - activation_offload_before(&m->activation_offload, unit),
 		inputs = m->recompute_inputs - m->offload_inputs;
 	int number = activation_offload_number(&m->activation_offload, layer);
 	bool input = layer < m->recompute_layers;
-	uint64_t at = input ? 0 : b->offset;
+	uint64_t in = input ? 0 : b->offset, at;
 
 	if (number >= 0)
-		at += memory_offloaded(m, 0, number).device;
+		at = memory_offloaded(m, 0, number).device;
 	else if (input)
-		at += slot + m->inputs_base + m->input_bytes * (uint64_t)stay;
+		at = saved_at(m, copy, m->inputs_base + m->input_bytes * (uint64_t)stay);
 	else
-		at += slot + m->layer_base + m->layer_bytes * (uint64_t)(stay - inputs);
-	return (struct memory_place){ ARENA_SAVED, at };
+		at = saved_at(m, copy, m->layer_base + m->layer_bytes * (uint64_t)(stay - inputs));
+	return (struct memory_place){ ARENA_SAVED, at + in };
 }
 
 const struct buffer *
@@ -48,10 +58,11 @@ memory_buffer(const struct memory_plan *m, int number)
 /* Recomputed layers lie in scratch by their index in the chunk, except for the input of the first,
  * which was saved. */
 struct memory_place
-memory_at(const struct memory_plan *m, int number, int copy, int64_t layer)
+memory_at(const struct memory_plan *m, int number, const struct memory_copy *copy, int64_t layer)
 {
 	const struct buffer *b = memory_buffer(m, number);
-	uint64_t base = b->base + b->stride * (uint64_t)copy;
+	const int of[] = { 0, copy->slot, copy->batch, copy->stage_output };
+	uint64_t base = b->base + b->stride * (uint64_t)of[b->per];
 
 	if (b->level == KEPT)
 		return (struct memory_place){ ARENA_SAVED,
@@ -60,16 +71,27 @@ memory_at(const struct memory_plan *m, int number, int copy, int64_t layer)
 		return (struct memory_place){ b->place, base + b->offset };
 	if (layer >= m->recompute_layers ||
 	    (number == m->recompute_input && layer % m->recompute_chunk == 0))
-		return unit_at(m, b, base, layer);
+		return unit_at(m, b, copy, layer);
 	return (struct memory_place){ ARENA_SCRATCH,
 		m->recompute_base + m->layer_bytes * (uint64_t)(layer % m->recompute_chunk) +
 		    b->offset };
 }
 
+/* Those of a buffer of layers that stay in a slot with room for so many. */
+static int64_t
+instances_up_to(const struct memory_plan *m, int64_t layers, bool input)
+{
+	int64_t units = int64_div_up(layers, m->activation_offload.layers),
+		stay = units - activation_offload_before(&m->activation_offload, units),
+		inputs = int64_min(stay, m->recompute_inputs - m->offload_inputs);
+
+	return stay - inputs + (input ? inputs : 0);
+}
+
 /*
- * Of a buffer of layers: those that stay in each slot and those in places, those that are copied to
- * the host, or those in scratch, which share bytes, so their sizes may add up to more than the
- * arena. The place of a chunk's first input in scratch stays unused.
+ * Of a buffer of layers: those that stay in each slot and tail and those in places, those that are
+ * copied to the host, or those in scratch, which share bytes, so their sizes may add up to more
+ * than the arena. The place of a chunk's first input in scratch stays unused.
  */
 int64_t
 memory_instances(const struct memory_plan *m, int number, enum arena where)
@@ -78,7 +100,8 @@ memory_instances(const struct memory_plan *m, int number, enum arena where)
 	bool input = number == m->recompute_input;
 	int64_t host_inputs = int64_min(m->offload_inputs, m->activation_offload.copied),
 		moved = m->offload_layers + (input ? m->offload_inputs : 0),
-		all = m->num_layers - m->recompute_layers + (input ? m->recompute_inputs : 0);
+		slot = instances_up_to(m, m->slot_layers, input),
+		tail = instances_up_to(m, m->num_layers, input) - slot;
 
 	if (!b->bytes)
 		return 0;
@@ -88,7 +111,8 @@ memory_instances(const struct memory_plan *m, int number, enum arena where)
 		return b->place == where ? b->copies : 0;
 	switch (where) {
 	case ARENA_SAVED:
-		return b->copies * (all - moved) + (moved ? m->activation_offload.places : 0);
+		return b->copies * slot + m->use.tails * tail +
+		    (moved ? m->activation_offload.places : 0);
 	case ARENA_HOST:
 		return b->copies * (m->activation_offload.copied - (input ? 0 : host_inputs));
 	case ARENA_SCRATCH: return m->recompute_chunk;

@@ -144,7 +144,7 @@ add_exchange(const struct plan *t, int stage, int to, int i, struct exchange *ou
 	latest = !before ? made : t->s->overlap ? before->start : before->end;
 	x.time = made > latest ? made : latest;
 	x.action = (struct action){ p->backward ? ACTION_RECV_BACKWARD : ACTION_RECV_FORWARD,
-		p->microbatch, p->chunk, -1, -1, -1, 0 };
+		p->microbatch, p->chunk, -1, -1, -1, -1, 0 };
 	if (to == stage)
 		out[n++] = x;
 	x.action.kind = p->backward ? ACTION_SEND_BACKWARD : ACTION_SEND_FORWARD;
@@ -199,9 +199,9 @@ take(struct pool *p)
 struct numbering {
 	const struct schedule_shape *s;
 	int stage;
-	struct pool slots, batches, stage_outputs;
-	int *slot, *output, *gradient; /* by chunk and micro batch */
-	int *batch;                    /* by micro batch */
+	struct pool slots, tails, batches, stage_outputs;
+	int *slot, *tail, *output, *gradient; /* by chunk and micro batch */
+	int *batch;                           /* by micro batch */
 };
 
 /* Frees the reserved stage outputs. */
@@ -211,6 +211,18 @@ rested(struct numbering *n)
 	for (int i = 0; i < n->stage_outputs.most; i++)
 		if (n->stage_outputs.state[i] == RESTING)
 			n->stage_outputs.state[i] = FREE;
+}
+
+/* Gives what a forward pass saves a slot, and a tail where its chunk has one. */
+static void
+take_slot(struct numbering *n, const struct action *a)
+{
+	const struct schedule_shape *s = n->s;
+	int at = a->chunk * s->num_microbatches + a->microbatch;
+
+	n->slot[at] = take(&n->slots);
+	if (s->layers && s->layers[a->chunk * s->num_stages + n->stage] > s->slot_layers)
+		n->tail[at] = take(&n->tails);
 }
 
 /* Assigns the numbers that a pass has not received with a message, as at the ends of the pipeline.
@@ -226,18 +238,22 @@ number_pass(struct numbering *n, struct action *a)
 	if (!n->s->overlap)
 		rested(n);
 	if (n->slot[at] < 0)
-		n->slot[at] = take(&n->slots);
+		take_slot(n, a);
 	if (n->batch[a->microbatch] < 0)
 		n->batch[a->microbatch] = take(&n->batches);
 	if (*stage_output < 0 && (back || !last))
 		*stage_output = take(&n->stage_outputs);
 	a->slot = n->slot[at];
+	a->tail = n->tail[at];
 	a->batch = n->batch[a->microbatch];
 	a->stage_output = *stage_output;
 	if (n->s->overlap)
 		rested(n);
-	if (back || !n->s->training)
+	if (back || !n->s->training) {
 		n->slots.state[a->slot] = FREE;
+		if (a->tail >= 0)
+			n->tails.state[a->tail] = FREE;
+	}
 	if (n->s->training ? back && a->chunk == 0 : a->chunk == n->s->num_chunks - 1)
 		n->batches.state[a->batch] = FREE;
 	if (back && first)
@@ -250,7 +266,11 @@ number_exchange(struct numbering *n, struct action *a)
 	int at = a->chunk * n->s->num_microbatches + a->microbatch;
 
 	switch (a->kind) {
-	case ACTION_RECV_FORWARD: a->slot = n->slot[at] = take(&n->slots); break;
+	case ACTION_RECV_FORWARD:
+		take_slot(n, a);
+		a->slot = n->slot[at];
+		a->tail = n->tail[at];
+		break;
 	case ACTION_RECV_BACKWARD:
 		a->stage_output = n->gradient[at] = take(&n->stage_outputs);
 		break;
@@ -288,7 +308,7 @@ build(const struct plan *t, struct numbering *n, const struct exchange *x, int n
 		if (!p)
 			break;
 		out[count] = (struct action){ p->backward ? ACTION_BACKWARD : ACTION_FORWARD,
-			p->microbatch, p->chunk, -1, -1, -1, ++group };
+			p->microbatch, p->chunk, -1, -1, -1, -1, ++group };
 		number_pass(n, &out[count++]);
 		group++;
 	}
@@ -302,21 +322,25 @@ make(const struct plan *t, int stage, struct action **out, struct schedule_use *
 	const struct schedule_shape *s = t->s;
 	size_t all = (size_t)one_way(s);
 	struct numbering n = { s, stage, .slots.state = mem_zalloc(all, 1),
-		.batches.state = mem_zalloc(all, 1), .stage_outputs.state = mem_zalloc(2 * all, 1),
-		.slot = mem_alloc(4 * all, sizeof *n.slot) };
+		.tails.state = mem_zalloc(all, 1), .batches.state = mem_zalloc(all, 1),
+		.stage_outputs.state = mem_zalloc(2 * all, 1),
+		.slot = mem_alloc(5 * all, sizeof *n.slot) };
 	struct exchange *x;
 	int num_exchanges, count;
 
-	memset(n.slot, 0xff, 4 * all * sizeof *n.slot); /* -1: none yet */
-	n.output = n.slot + all;
+	memset(n.slot, 0xff, 5 * all * sizeof *n.slot); /* -1: none yet */
+	n.tail = n.slot + all;
+	n.output = n.tail + all;
 	n.gradient = n.output + all;
 	n.batch = n.gradient + all;
 	num_exchanges = exchanges(t, stage, &x);
 	*out = mem_alloc((size_t)(num_passes(s) + num_exchanges), sizeof **out);
 	count = build(t, &n, x, num_exchanges, *out);
-	*use = (struct schedule_use){ n.slots.most, n.batches.most, n.stage_outputs.most };
+	*use = (struct schedule_use){ n.slots.most, n.tails.most, n.batches.most,
+		n.stage_outputs.most };
 	free(x);
 	free(n.slots.state);
+	free(n.tails.state);
 	free(n.batches.state);
 	free(n.stage_outputs.state);
 	free(n.slot);
@@ -382,7 +406,8 @@ same_shape(const struct schedule_shape *a, const struct schedule_shape *b)
 {
 	return a->num_stages == b->num_stages && a->num_chunks == b->num_chunks &&
 	    a->num_microbatches == b->num_microbatches && a->group_size == b->group_size &&
-	    a->training == b->training && a->overlap == b->overlap;
+	    a->training == b->training && a->overlap == b->overlap && a->layers == b->layers &&
+	    a->slot_layers == b->slot_layers;
 }
 
 void

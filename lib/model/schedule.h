@@ -28,6 +28,7 @@ enum action_kind {
  * The memory of an action is numbered, and numbers are reused as soon as they are free:
  *
  *   slot    what a forward pass saves for its backward pass; from the arrival of the input on
+ *   tail    with the slot, what the layers save for which a slot has no room
  *   batch   the tokens of a micro batch, from its first pass on this stage to its last
  *   stage output    an output until it is sent, or the gradient of one from arrival to departure
  *
@@ -36,7 +37,7 @@ enum action_kind {
 struct action {
 	enum action_kind kind;
 	int microbatch, chunk;
-	int slot, batch, stage_output;
+	int slot, tail, batch, stage_output;
 	int group; /* of exchanges */
 };
 
@@ -50,11 +51,15 @@ struct schedule_shape {
 	/* receives are issued one pass before they are needed, and the pass after a send does not
 	 * use its stage output, so that exchanges can overlap passes */
 	bool overlap;
+	/* the layers of each virtual stage, and those for which a slot has room: chunks of more
+	 * have a tail. NULL: none has */
+	const int *layers;
+	int slot_layers;
 };
 
 /* The count of each kind of number in a list. */
 struct schedule_use {
-	int slots, batches, stage_outputs;
+	int slots, tails, batches, stage_outputs;
 };
 
 /* Makes the list of a stage, freed by the caller; returns its length. Training with several chunks

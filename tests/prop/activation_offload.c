@@ -155,6 +155,7 @@ pass(const struct action *a, int iteration, bool training)
 		.microbatch = a->microbatch,
 		.chunk = a->chunk,
 		.slot = a->slot,
+		.tail = a->tail,
 		.training = training,
 		.iteration = (uint32_t)iteration };
 	bool segments = activation_offload_begin(&s, back) && m->num_segments > 2;
@@ -171,7 +172,7 @@ pass(const struct action *a, int iteration, bool training)
 static void
 passes(const struct layout *l, int stage, int iteration, bool training)
 {
-	struct schedule_shape shape = layout_schedule(l, MICROBATCHES, training);
+	struct schedule_shape shape = memory_schedule(&e.mem, l, MICROBATCHES, training);
 	struct schedule_use counts;
 	struct action *list;
 	int n = schedule_make(&shape, stage, &list, &counts);

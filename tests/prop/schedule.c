@@ -193,7 +193,7 @@ check_groups(const struct stage *s)
 /* The present holder of each number; 0: none. A holder stands for a chunk and micro batch, from 1.
  */
 struct holders {
-	int of[3][4 * CHUNKS_MAX * MICROBATCHES_MAX];
+	int of[4][4 * CHUNKS_MAX * MICROBATCHES_MAX];
 };
 
 /* Gives the number to the holder; nobody else may have it. */
@@ -229,17 +229,21 @@ check_numbers(const struct run *r, int i)
 {
 	const struct stage *s = &r->stage[i];
 	struct holders *h = mem_zalloc(1, sizeof *h);
-	int p = r->s->num_stages, v = r->s->num_chunks, m = r->s->num_microbatches, used[3] = { 0 };
+	int p = r->s->num_stages, v = r->s->num_chunks, m = r->s->num_microbatches, used[4] = { 0 };
 
 	for (int k = 0; k < s->count; k++) {
 		const struct action *a = &s->item[k];
 		int at = 1 + a->chunk * m + a->microbatch;
 		bool back = a->kind == ACTION_BACKWARD || a->kind == ACTION_RECV_BACKWARD ||
 		    a->kind == ACTION_SEND_BACKWARD,
-		     last = a->chunk * p + i == p * v - 1, first = a->chunk * p + i == 0;
+		     last = a->chunk * p + i == p * v - 1, first = a->chunk * p + i == 0,
+		     tail = r->s->layers && r->s->layers[a->chunk * p + i] > r->s->slot_layers;
 
 		if (is_pass(a) || a->kind == ACTION_RECV_FORWARD)
 			hold(h->of[0], s->use.slots, a->slot, at);
+		if (tail && (is_pass(a) || a->kind == ACTION_RECV_FORWARD))
+			hold(h->of[3], s->use.tails, a->tail, at);
+		CHECK(tail || a->tail < 0);
 		if (is_pass(a))
 			hold(h->of[1], s->use.batches, a->batch, 1 + a->microbatch);
 		if (a->kind != ACTION_RECV_FORWARD && (back || !last))
@@ -247,8 +251,11 @@ check_numbers(const struct run *r, int i)
 		used[0] = a->slot >= used[0] ? a->slot + 1 : used[0];
 		used[1] = a->batch >= used[1] ? a->batch + 1 : used[1];
 		used[2] = a->stage_output >= used[2] ? a->stage_output + 1 : used[2];
+		used[3] = a->tail >= used[3] ? a->tail + 1 : used[3];
 		if (is_pass(a) && (back || !r->s->training))
 			h->of[0][a->slot] = 0;
+		if (is_pass(a) && tail && (back || !r->s->training))
+			h->of[3][a->tail] = 0;
 		if (is_pass(a) && (r->s->training ? back && a->chunk == 0 : a->chunk == v - 1))
 			h->of[1][a->batch] = 0;
 		if (a->kind == ACTION_BACKWARD && first)
@@ -256,7 +263,7 @@ check_numbers(const struct run *r, int i)
 		free_links(r, s, k, h);
 	}
 	CHECK(used[0] == s->use.slots && used[1] == s->use.batches &&
-	    used[2] == s->use.stage_outputs);
+	    used[2] == s->use.stage_outputs && used[3] == s->use.tails);
 	free(h);
 }
 
@@ -286,11 +293,11 @@ check_use(const struct run *r, int i, struct schedule_counts *counts)
 	CHECK(s->use.slots >= most && s->use.slots <= most + r->s->overlap);
 	CHECK(s->use.stage_outputs <= (r->s->num_chunks == 1 ? 2 : 6 + 2 * waiting));
 	schedule_count(r->s, i, &count);
-	CHECK(count.slots == s->use.slots && count.batches == s->use.batches &&
-	    count.stage_outputs == s->use.stage_outputs);
+	CHECK(count.slots == s->use.slots && count.tails == s->use.tails &&
+	    count.batches == s->use.batches && count.stage_outputs == s->use.stage_outputs);
 	schedule_counts_get(counts, r->s, i, &count);
-	CHECK(count.slots == s->use.slots && count.batches == s->use.batches &&
-	    count.stage_outputs == s->use.stage_outputs);
+	CHECK(count.slots == s->use.slots && count.tails == s->use.tails &&
+	    count.batches == s->use.batches && count.stage_outputs == s->use.stage_outputs);
 }
 
 /* Everything above, for one shape; returns the time of a run. */
@@ -326,7 +333,7 @@ check_shape(const struct schedule_shape *s)
 static void
 check_one_chunk(int p, int m)
 {
-	struct schedule_shape s = { p, 1, m, p, true, false };
+	struct schedule_shape s = { p, 1, m, p, true, false, NULL, 0 };
 	struct schedule_use use;
 
 	CHECK(check_shape(&s) == (F + B) * (m + p - 1));
@@ -338,16 +345,63 @@ check_one_chunk(int p, int m)
 	check_shape(&s);
 }
 
+/* Layers of virtual stages: of 1 to 3, without an order. */
+static const int layers[STAGES_MAX * CHUNKS_MAX] = { 1, 2, 1, 3, 1, 1, 2, 2, 1, 2, 3, 3, 1, 2, 2, 1,
+	1, 3, 1, 2, 2, 3, 1, 1, 3 };
+
+/* The tails of a stage with this number of micro batches, or with one that differs from it in the
+ * last group. */
+static int
+most_tails(const struct schedule_shape *s, int stage)
+{
+	struct schedule_shape other = *s;
+	int most = 0, whole = s->num_microbatches - s->num_microbatches % s->group_size;
+
+	for (int left = 0; left < s->group_size; left++) {
+		struct schedule_use use;
+
+		other.num_microbatches = whole + left;
+		if (!schedule_fits(&other))
+			continue;
+		schedule_count(&other, stage, &use);
+		most = use.tails > most ? use.tails : most;
+	}
+	return most;
+}
+
+/* The stages need no more with fewer micro batches, as the steps of a ramp have. */
+static void
+check_fewer(const struct schedule_shape *s)
+{
+	for (int i = 0; i < s->num_stages; i++) {
+		struct schedule_shape fewer = *s;
+		struct schedule_use use, most;
+		int tails = most_tails(s, i);
+
+		schedule_count(s, i, &most);
+		while (--fewer.num_microbatches > 0) {
+			if (!schedule_fits(&fewer))
+				continue;
+			schedule_count(&fewer, i, &use);
+			CHECK(use.slots <= most.slots && use.tails <= tails &&
+			    use.batches <= most.batches && use.stage_outputs <= most.stage_outputs);
+		}
+	}
+}
+
 /* Every legal number of micro batches up to some, with groups of the stages and larger ones. */
 static void
 check_chunks(int p, int v, int most)
 {
 	for (int n = p; n <= p + 2; n++)
 		for (int m = n; m <= most; m++) {
-			struct schedule_shape s = { p, v, m, n, true, m % 2 };
+			struct schedule_shape s = { p, v, m, n, true, m % 2,
+				m % 4 < 2 ? layers : NULL, 1 + m / 4 % 2 };
 
 			if (schedule_fits(&s))
 				check_shape(&s);
+			if (schedule_fits(&s) && m == most)
+				check_fewer(&s);
 			s.training = false;
 			if (m % 3 == 0)
 				check_shape(&s);
@@ -369,7 +423,7 @@ main(void)
 	for (size_t i = 0; i < sizeof large / sizeof *large; i++)
 		for (int overlap = 0; overlap < 2; overlap++) {
 			struct schedule_shape s = { large[i][0], large[i][1], large[i][2],
-				large[i][3], true, overlap };
+				large[i][3], true, overlap, layers, 1 };
 
 			CHECK(schedule_fits(&s));
 			check_shape(&s);

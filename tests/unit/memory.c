@@ -131,15 +131,16 @@ check_copies(const struct memory_plan *m)
 {
 	for (int i = 0; i < m->num_buffers; i++) {
 		const struct buffer *b = &m->buffer[i];
-		uint64_t first = memory_at(m, b->number, 0, 0).offset, end;
+		const struct memory_copy ends[] = { { 0 },
+			{ b->copies - 1, 0, b->copies - 1, b->copies - 1 } };
+		uint64_t first = memory_at(m, b->number, &ends[0], 0).offset, end;
 
 		if (!b->bytes || (b->per != PER_BATCH && b->per != PER_STAGE_OUTPUT))
 			continue;
-		end = memory_at(m, b->number, b->copies - 1, 0).offset + b->bytes;
+		end = memory_at(m, b->number, &ends[1], 0).offset + b->bytes;
 		CHECK(b->copies > 0 && b->stride >= b->bytes);
 		CHECK(end <= m->arena[b->place]);
-		CHECK(first >= (b->per == PER_BATCH ? m->slot_bytes * (uint64_t)m->use.slots
-						    : m->recompute_base));
+		CHECK(first >= (b->per == PER_BATCH ? m->batch_base : m->recompute_base));
 	}
 }
 
@@ -162,8 +163,11 @@ check_instance(const struct memory_plan *m, const struct buffer *b, int64_t i,
     unsigned char taken[ARENA_COUNT][1 << 14])
 {
 	int slot = (int)(i / m->num_layers);
-	struct memory_place p = memory_at(m, b->number, slot, i % m->num_layers);
+	const struct memory_copy copy = { .slot = slot, .tail = slot };
+	struct memory_place p = memory_at(m, b->number, &copy, i % m->num_layers);
 
+	if (i % m->num_layers >= m->slot_layers && slot >= m->use.tails)
+		return;
 	CHECK(p.offset + b->bytes <= m->arena[p.arena] && p.offset % 256 == 0);
 	CHECK(p.arena != ARENA_SCRATCH || p.offset >= m->recompute_base);
 	if (!represents(m, p.arena, slot, i % m->num_layers))
@@ -203,12 +207,14 @@ check_sums(const struct memory_plan *m)
 	CHECK(sum[ARENA_SAVED] == m->arena[ARENA_SAVED]);
 	CHECK(sum[ARENA_HOST] == m->arena[ARENA_HOST]);
 	CHECK(sum[ARENA_SCRATCH] >= m->arena[ARENA_SCRATCH]);
-	CHECK(m->slot_bytes ==
+	CHECK(m->slot_bytes + m->tail_bytes ==
 	    m->layer_base +
 		m->layer_bytes *
 		    (uint64_t)(m->num_layers - m->recompute_layers - m->offload_layers));
+	CHECK(m->tail_bytes == 0 || m->slot_layers < m->num_layers);
 	CHECK(m->offload_base ==
-	    m->slot_bytes * (uint64_t)m->use.slots + m->batch_bytes * (uint64_t)m->use.batches);
+	    m->slot_bytes * (uint64_t)m->use.slots + m->tail_bytes * (uint64_t)m->use.tails +
+		m->batch_bytes * (uint64_t)m->use.batches);
 	CHECK(m->arena[ARENA_SAVED] ==
 	    m->offload_base + m->offload_bytes * (uint64_t)m->activation_offload.places);
 	CHECK(memory_total(m) == m->arena[0] + m->arena[1] + m->arena[2]);
@@ -238,7 +244,8 @@ check_activation_offload(const struct memory_plan *m)
 			     activation_offload_number(&m->activation_offload, l) == number;
 			     k++) {
 				const struct buffer *b = &m->buffer[k];
-				struct memory_place p = memory_at(m, b->number, slot, l);
+				const struct memory_copy copy = { .slot = slot };
+				struct memory_place p = memory_at(m, b->number, &copy, l);
 
 				if (b->bytes && b->level == LAYER && p.arena == ARENA_SAVED)
 					CHECK(p.offset >= u.device &&
@@ -1051,6 +1058,51 @@ test_offload(void)
 	memory_release(&all);
 }
 
+/* Chunks of a stage with different numbers of layers: what a larger one has beyond a slot is in a
+ * tail, of which there are as many as such chunks are in flight. */
+static void
+test_tails(void)
+{
+	static const struct {
+		int split[6], slot_layers[2], slots[2], tails[2];
+	} cases[] = {
+		{ { 2, 2, 2, 2, 2, 2 }, { 2, 2 }, { 7, 5 }, { 0, 0 } },
+		{ { 3, 2, 2, 2, 2, 1 }, { 2, 2 }, { 7, 5 }, { 4, 0 } },
+		{ { 2, 2, 2, 3, 3, 0 }, { 2, 2 }, { 7, 5 }, { 2, 2 } },
+		{ { 1, 1, 1, 1, 4, 4 }, { 1, 1 }, { 7, 5 }, { 2, 1 } },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases * NUM_RECOMPUTES * 3; i++) {
+		size_t k = i / 3 / NUM_RECOMPUTES;
+		struct model_config c = tiny();
+		struct layout l = { 1, 1, 1, 2, .virtual_stages = 3 };
+		struct train_shape s = { .seq_length = 32,
+			.micro_batch_size = 2,
+			.num_microbatches = 8,
+			.dtype = DTYPE_BF16,
+			.rule = optim_rules,
+			.recompute = recomputes[i / 3 % NUM_RECOMPUTES],
+			.offloaded_layers = (int64_t)i % 3 };
+
+		c.num_layers = 12;
+		memcpy(l.split, cases[k].split, sizeof cases[k].split);
+		for (int stage = 0; stage < 2; stage++) {
+			struct memory_plan m;
+
+			memory_plan(&m, &c, &l, &s, (const int[AX_COUNT]){ [AX_PP] = stage });
+			check_levels(&m);
+			check_sums(&m);
+			check_layers(&m);
+			check_activation_offload(&m);
+			check_copies(&m);
+			CHECK(m.slot_layers == cases[k].slot_layers[stage] &&
+			    m.use.slots == cases[k].slots[stage] &&
+			    m.use.tails == cases[k].tails[stage]);
+			memory_release(&m);
+		}
+	}
+}
+
 /* Of experts: rows of a rank, and of all ranks that share them, whose tokens have at most as many
  * of their k as the rank has experts, or slices of twice as many, half as wide; a choice outlives
  * recomputation, and what follows from it is in scratch. */
@@ -1060,6 +1112,7 @@ test_experts(void)
 	static const int backward[] = { MOE_ROUTED, MOE_ROUTED_WEIGHT, MOE_ACT, MOE_OUT, MOE_DACT,
 		MOE_DWEIGHT, MOE_DTOPK_WEIGHT, MOE_DLOGITS, MOE_SHARED_ACT, MOE_SHARED_DACT,
 		BUF_DNORM, BUF_DBRANCH };
+	static const struct memory_copy first;
 	enum { SOME = sizeof backward / sizeof *backward };
 	struct model_config c = tiny();
 	struct layout one = { 1, 1, 1, 1 }, four = { 1, 1, 4, 1, .expert_model_parallel_size = 4 },
@@ -1095,12 +1148,12 @@ test_experts(void)
 	    memory_buffer(&half, MOE_EXPERT_ROWS)->shape[1] == 16);
 	CHECK(half.shards.elements == b.shards.elements);
 	for (int64_t layer = 0; layer < 4; layer++) {
-		struct memory_place choice = memory_at(&b, MOE_TOPK, 0, layer),
-				    place = memory_at(&b, MOE_PERMUTATION, 0, layer);
+		struct memory_place choice = memory_at(&b, MOE_TOPK, &first, layer),
+				    place = memory_at(&b, MOE_PERMUTATION, &first, layer);
 
 		CHECK(choice.arena == ARENA_SAVED && place.arena == ARENA_SCRATCH);
 		CHECK(choice.offset ==
-		    memory_at(&b, MOE_TOPK, 0, 0).offset + (uint64_t)layer * b.kept_bytes);
+		    memory_at(&b, MOE_TOPK, &first, 0).offset + (uint64_t)layer * b.kept_bytes);
 		CHECK(choice.offset + memory_buffer(&b, MOE_TOPK)->bytes <= b.slot_bytes);
 	}
 	CHECK(
@@ -1163,6 +1216,7 @@ test_windows(void)
 int
 main(void)
 {
+	test_tails();
 	test_experts();
 	test_windows();
 	test_combinations();

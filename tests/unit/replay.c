@@ -90,11 +90,11 @@ main(void)
 	struct engine e = { .backend = &b,
 		.stream = &stream,
 		.groups = { .world = &world, .tp = &tensor, .cp = &context },
-		.mem = { .use = { 2, 2, 1 }, .block = &block, .chunk = &chunk },
+		.mem = { .use = { 2, 0, 2, 1 }, .block = &block, .chunk = &chunk },
 		.items = items,
 		.layer = &layer,
 		.token_scale = 8 };
-	struct step s = { .e = &e, .training = true, .stage_output = -1 };
+	struct step s = { .e = &e, .training = true, .tail = -1, .stage_output = -1 };
 	struct replay *r = replay_new(&e);
 
 	/* Runs directly twice, is recorded and launched the third time, then launched. */
@@ -135,12 +135,13 @@ main(void)
 	CHECK(dropped == 1);
 	/* Recordings are so many at most: of 20 slots' and 4 batches' with and without a stage
 	 * output, both ways. */
-	e.mem.use = (struct schedule_use){ 20, 4, 1 };
+	e.mem.use = (struct schedule_use){ 20, 0, 4, 1 };
 	r = replay_new(&e);
 	for (int i = 0; i < 3 * 320; i++) {
 		struct step one = { .e = &e,
 			.training = true,
 			.slot = i / 3 % 20,
+			.tail = -1,
 			.batch = i / 60 % 4,
 			.stage_output = i / 240 % 2 - 1 };
 

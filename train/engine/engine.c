@@ -71,12 +71,12 @@ struct tensor
 step_buffer(const struct step *s, int number, int64_t layer)
 {
 	const struct buffer *b = memory_buffer(&s->e->mem, number);
-	const int copy[] = { 0, s->slot, s->batch, s->stage_output };
+	const struct memory_copy copy = { s->slot, s->tail, s->batch, s->stage_output };
 	struct memory_place at;
 
 	if (!b->bytes)
 		return (struct tensor){ .data = NULL };
-	at = memory_at(&s->e->mem, number, copy[b->per], layer);
+	at = memory_at(&s->e->mem, number, &copy, layer);
 	return tensor_at(s->e, b, &at);
 }
 

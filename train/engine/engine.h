@@ -142,10 +142,10 @@ void engine_sync(const struct engine *e);
 /* The context of one pass of one micro batch. */
 struct step {
 	struct engine *e;
-	int microbatch;                /* its number in the step on this data rank */
-	int chunk;                     /* of the stage's layers */
-	int slot, batch, stage_output; /* of the schedule */
-	bool training;                 /* dropout on, gradients wanted */
+	int microbatch;                      /* its number in the step on this data rank */
+	int chunk;                           /* of the stage's layers */
+	int slot, tail, batch, stage_output; /* of the schedule */
+	bool training;                       /* dropout on, gradients wanted */
 	bool recomputes; /* a part of the pass that was run before: what was chosen counts */
 	/* main gradients already have earlier micro batches of the step: add to them */
 	bool accumulate;

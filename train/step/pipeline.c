@@ -45,6 +45,7 @@ step_of(const struct pipeline *p, const struct action *a)
 		.microbatch = a->microbatch,
 		.chunk = a->chunk,
 		.slot = a->slot,
+		.tail = a->tail,
 		.batch = a->batch,
 		.stage_output = a->stage_output,
 		.training = p->training,
@@ -163,8 +164,8 @@ exchange(const struct pipeline *p, const struct action *a, int left)
 void
 pipeline_run(const struct pipeline *p)
 {
-	struct schedule_shape shape = layout_schedule(
-	    &p->e->plan.layout, p->rehearsal ? 1 : p->num_microbatches, p->training);
+	struct schedule_shape shape = memory_schedule(
+	    &p->e->mem, &p->e->plan.layout, p->rehearsal ? 1 : p->num_microbatches, p->training);
 	struct schedule_use use;
 	struct action *list;
 	int n, i = 0;

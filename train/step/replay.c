@@ -36,13 +36,15 @@ struct replay {
 	bool off; /* the device has not recorded a segment: it is not tried again */
 };
 
-/* How many combinations of chunk, slot, batch and stage output (or no stage output) passes have. */
+/* How many combinations of chunk, slot, tail (or none), batch and stage output (or none) passes
+ * have. */
 static int
 places(const struct engine *e)
 {
 	const struct schedule_use *u = &e->mem.use;
 
-	return layout_chunks(&e->plan.layout) * u->slots * u->batches * (u->stage_outputs + 1);
+	return layout_chunks(&e->plan.layout) * u->slots * (u->tails + 1) * u->batches *
+	    (u->stage_outputs + 1);
 }
 
 /* The number of a pass's combination. */
@@ -50,7 +52,7 @@ static int
 place(const struct step *s)
 {
 	const struct schedule_use *u = &s->e->mem.use;
-	int at = s->chunk * u->slots + s->slot;
+	int at = (s->chunk * u->slots + s->slot) * (u->tails + 1) + s->tail + 1;
 
 	return (at * u->batches + s->batch) * (u->stage_outputs + 1) + s->stage_output + 1;
 }
