@@ -20,16 +20,21 @@
 enum { K_HALF = 128, TILE = 128 };
 static const double straggling = 0.003;
 
-/* The cost of one micro batch on a stage, forward and backward. */
-struct stage_time {
+/* The cost of blocks on one micro batch, forward and backward. */
+struct stage_cost {
 	double compute, memory, tp, cp, ep;
 	double again; /* of tp, when the forward pass is recomputed */
 	double host;  /* copies of saved activations that nothing hides */
 };
 
+/* By kind of block, and whether its linears read 8-bit operands: the same on every stage. */
+struct block_costs {
+	struct stage_cost kind[BLOCK_COUNT][2];
+};
+
 /* Seconds in which the stage is busy. */
 static double
-stage_total(const struct stage_time *s)
+stage_total(const struct stage_cost *s)
 {
 	return s->compute + s->memory + s->tp + s->cp + s->ep + s->host;
 }
@@ -237,7 +242,7 @@ hidden_heads(const struct run_case *r, const struct work *w, double way)
  * exchange of context ranks sends to all others what a ring passes on. Rows go to any of the ranks
  * that hold the experts once together, which are neighbours: to each as many as a ring passes
  * on. */
-static struct stage_time
+static struct stage_cost
 block_time(const struct run_case *r, const struct block_kind *kind)
 {
 	double act = (double)dtype_size(r->shape->dtype),
@@ -246,7 +251,7 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	double efficiency = r->hw->attention_efficiency * (r->model->kv_channels % 8 ? 0.9 : 1);
 	bool shards = layout_row_shards(r->layout) > 1;
 	int64_t holders = layout_expert_holders(r->layout), c = r->layout->context_parallel_size;
-	struct stage_time t = { 0 };
+	struct stage_cost t = { 0 };
 	double core, keys;
 	struct work w;
 
@@ -272,27 +277,17 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	return t;
 }
 
-/* Adds the blocks of a kind whose linears read 8-bit operands (r->fp8), or those whose do not; all
- * of them cost the same. Recomputed ones run forward once more: a third of both passes and of their
- * exchanges, but half of those of experts, which have as many in either pass. */
+/* Adds blocks of a kind, which all cost the same. Recomputed ones run forward once more: a third of
+ * both passes and of their exchanges, but half of those of experts, which have as many in either
+ * pass. */
 static void
-add_kind(struct stage_time *s, const struct run_case *r, const struct block_kind *kind,
-    const struct block_range *of, const struct block *block)
+add_blocks(struct stage_cost *s, const struct stage_cost *one, int count, int recomputed)
 {
-	struct stage_time one = block_time(r, kind);
-	int count = 0, recomputed = 0;
-
-	for (int i = of->first; i < of->end; i++) {
-		bool is = block[i].kind == kind && (block[i].fp8 >= 0) == r->fp8;
-
-		count += is;
-		recomputed += is && block[i].recompute_chunk >= 0;
-	}
-	s->compute += one.compute * (count + recomputed / 3.0);
-	s->memory += one.memory * (count + recomputed / 3.0);
-	s->tp += one.tp * count + one.again * recomputed;
-	s->cp += one.cp * (count + recomputed / 3.0);
-	s->ep += one.ep * (count + recomputed / 2.0);
+	s->compute += one->compute * (count + recomputed / 3.0);
+	s->memory += one->memory * (count + recomputed / 3.0);
+	s->tp += one->tp * count + one->again * recomputed;
+	s->cp += one->cp * (count + recomputed / 3.0);
+	s->ep += one->ep * (count + recomputed / 2.0);
 }
 
 /* Seconds of copies that no computation hides: saved activations go to the host beside a forward
@@ -312,21 +307,46 @@ activation_offload_time(const struct run_case *r, int64_t stage, double busy)
 	return fmax(way - busy / 3, 0) + fmax(way - 2 * busy / 3, 0);
 }
 
-/* The blocks of a stage; each kind is priced once in each precision. */
-static struct stage_time
-stage_time(const struct run_case *r, int64_t stage)
+static void
+time_blocks(const struct run_case *r, struct block_costs *out)
 {
-	struct run_case eight = *r;
-	struct stage_time s = { 0 };
-	struct block *block;
-	struct block_range all = { 0,
-		block_list(r->model, r->layout, r->shape, (int)stage, &block) };
+	struct run_case of[] = { *r, *r };
 
-	eight.fp8 = true;
-	for (const struct block_kind *const *k = block_kinds; *k; k++) {
-		add_kind(&s, r, *k, &all, block);
-		add_kind(&s, &eight, *k, &all, block);
+	of[false].fp8 = false;
+	of[true].fp8 = r->shape->fp8.format != FP8_NONE;
+	memset(out, 0, sizeof *out);
+	for (const struct block_kind *const *k = block_kinds; *k; k++)
+		for (int eight = 0; eight < 2; eight++)
+			out->kind[block_number(*k)][eight] = block_time(&of[eight], *k);
+}
+
+/* The blocks of a list. */
+static struct stage_cost
+sum_blocks(const struct block_costs *costs, const struct block *block, int n)
+{
+	int count[BLOCK_COUNT][2] = { 0 }, recomputed[BLOCK_COUNT][2] = { 0 };
+	struct stage_cost s = { 0 };
+
+	for (int i = 0; i < n; i++) {
+		int k = block_number(block[i].kind), eight = block[i].fp8 >= 0;
+
+		count[k][eight]++;
+		recomputed[k][eight] += block[i].recompute_chunk >= 0;
 	}
+	for (int k = 0; k < BLOCK_COUNT; k++)
+		for (int eight = 0; eight < 2; eight++)
+			add_blocks(
+			    &s, &costs->kind[k][eight], count[k][eight], recomputed[k][eight]);
+	return s;
+}
+
+static struct stage_cost
+stage_time(const struct run_case *r, const struct block_costs *costs, int64_t stage)
+{
+	struct block *block;
+	int n = block_list(r->model, r->layout, r->shape, (int)stage, &block);
+	struct stage_cost s = sum_blocks(costs, block, n);
+
 	free(block);
 	s.host = activation_offload_time(r, stage, stage_total(&s));
 	return s;
@@ -353,16 +373,16 @@ exchange_time(const struct run_case *r)
 /* The pipeline from filling to draining: the slowest stage works m times, the others add one pass
  * each, or where chunks take turns one pass of a chunk. Exact for 1F1B. Each chunk sends to the
  * next, which costs nothing beside other passes. */
-static void
-pipeline_time(const struct run_case *r, struct step_time *out)
+static double
+pipeline_time(const struct run_case *r, const struct block_costs *costs, struct step_time *out)
 {
 	int64_t p = r->layout->pipeline_model_parallel_size;
 	double m = (double)r->shape->num_microbatches, sum = 0, exchange = exchange_time(r);
 	double chunks = layout_chunks(r->layout);
-	struct stage_time slowest = { 0 };
+	struct stage_cost slowest = { 0 };
 
 	for (int64_t i = 0; i < p; i++) {
-		struct stage_time s = stage_time(r, i);
+		struct stage_cost s = stage_time(r, costs, i);
 
 		sum += stage_total(&s);
 		if (stage_total(&s) > stage_total(&slowest))
@@ -375,13 +395,22 @@ pipeline_time(const struct run_case *r, struct step_time *out)
 	out->ep = m * slowest.ep;
 	out->bubble = (sum - stage_total(&slowest)) / chunks + (double)(p - 1) * exchange;
 	out->other = m * slowest.host + (r->layout->overlap_p2p ? 0 : m * chunks * exchange);
+	return stage_total(&slowest);
+}
+
+/* What of a collective beside `room` seconds of computation is not hidden: it slows the computation
+ * down even where it fits. */
+static double
+exposed(const struct hardware *hw, double seconds, double room)
+{
+	return fmax(seconds * (1 - hw->dp_overlap), seconds - room);
 }
 
 /* Gradients over the data and context ranks, new weights back, and a tied table between the ends of
  * the pipeline. Sharded gradients are reduced once per micro batch, sharded weights gathered once
  * per pass. Gradients travel in the precision of main gradients, weights in the run's type. */
 static double
-gradient_time(const struct run_case *r)
+gradient_time(const struct run_case *r, double pass)
 {
 	const struct layout *l = r->layout;
 	unsigned data_ranks = AX_BIT(AX_CP) | AX_BIT(AX_DP);
@@ -393,11 +422,12 @@ gradient_time(const struct run_case *r)
 	int64_t passes = r->shape->recompute.granularity == RECOMPUTE_FULL ? 3 : 2;
 	int64_t reductions = r->shape->sharding >= SHARDING_GRADS ? m : 1;
 	int64_t gathers = r->shape->sharding == SHARDING_PARAMS ? passes * m : 1;
-	double seconds = (double)reductions * ring_along(r, data_ranks, (double)r->elements * real);
+	double reduce = ring_along(r, data_ranks, (double)r->elements * real),
+	       gather = ring_along(
+		   r, data_ranks, (double)r->elements * (r->shape->sharding ? act : real));
+	double seconds = (double)reductions * exposed(r->hw, reduce, 2 * pass / 3) +
+	    (double)gathers * exposed(r->hw, gather, pass / 3);
 
-	seconds += (double)gathers *
-	    ring_along(r, data_ranks, (double)r->elements * (r->shape->sharding ? act : real));
-	seconds *= 1 - r->hw->dp_overlap;
 	if (p > 1 && !r->model->untie_embeddings_and_output_weights)
 		seconds += time_all_reduce(r, 2, layout_stride(l, AX_PP) * (p - 1), table);
 	return seconds;
@@ -435,6 +465,21 @@ count_matrices(const struct run_case *r, struct matrices *m)
 	m->share = matrices / all;
 }
 
+/* An update on the host: the bytes of its arrays at the rate of the host's memory, which its ranks
+ * share, after the gradients came and before the weights go. Measured: docs/SPEED.md 4. */
+static double
+host_update(const struct run_case *r, double elements, double bytes)
+{
+	static const double memory = 110e9;
+	double real = (double)dtype_size(memory_compute(r->shape->dtype)),
+	       act = (double)dtype_size(r->shape->dtype),
+	       ranks = fmin(r->hw->gpus_per_node, (double)layout_world(r->layout));
+
+	return elements *
+	    (bytes * ranks / memory +
+		(real + act) / (r->hw->host_bandwidth * 1e9 * r->hw->link_efficiency));
+}
+
 /* Per owned parameter: gradient, master weight and moments read, master weight, moments and weight
  * written; the gradient read once more for its norm. Gradients of all parameters are cleared, and
  * 8-bit copies of weights and their transposes made. There are as many Newton-Schulz iterations as
@@ -445,7 +490,7 @@ optimizer_time(const struct run_case *r, struct step_time *out)
 	enum { ITERATIONS = 5 };
 	double real = (double)dtype_size(memory_compute(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
-	double states = 0, grads = (double)dtype_size(memory_main_grads(r->shape));
+	double on_host, states = 0, grads = (double)dtype_size(memory_main_grads(r->shape));
 	double copies_of_weights = r->shape->fp8.format == FP8_NONE ? 0 : 2 + 1 + 1;
 	double masters = r->shape->optim.low_bits ? 2 * (2 + act) : 2 * real + act;
 	const struct optim_rule *rule = r->shape->rule;
@@ -460,8 +505,11 @@ optimizer_time(const struct run_case *r, struct step_time *out)
 		states += (double)dtype_size(memory_state(r->shape, i)) *
 		    (optim_keeps(rule, i, true) * m.share +
 			optim_keeps(rule, i, false) * (1 - m.share));
+	on_host = r->shape->optimizer_offload * (double)r->optim_elements;
+	out->other += host_update(r, on_host, grads + masters + 2 * states);
 	out->memory += traffic(r->hw,
-	    (double)r->optim_elements * (2 * grads + masters + 2 * states) +
+	    (double)r->optim_elements * grads +
+		((double)r->optim_elements - on_host) * (grads + masters + 2 * states) +
 		(double)r->elements * (real + copies_of_weights));
 }
 
@@ -470,12 +518,14 @@ optimizer_time(const struct run_case *r, struct step_time *out)
 void
 time_step(const struct run_case *r, struct step_time *out)
 {
-	double nodes = ceil((double)layout_world(r->layout) / r->hw->gpus_per_node);
+	struct block_costs costs;
+	double nodes = ceil((double)layout_world(r->layout) / r->hw->gpus_per_node), pass;
 
 	memset(out, 0, sizeof *out);
-	pipeline_time(r, out);
+	time_blocks(r, &costs);
+	pass = pipeline_time(r, &costs, out);
 	optimizer_time(r, out);
-	out->dp = gradient_time(r);
+	out->dp = gradient_time(r, pass);
 	out->other += r->hw->step_ms * 1e-3;
 	out->total = out->compute + out->memory + out->tp + out->cp + out->ep + out->bubble +
 	    out->dp + out->other;

@@ -21,7 +21,7 @@
 	.gemm_efficiency = 0.55, .attention_efficiency = 0.3, COMMON, .network_efficiency = 0.85
 #define COMMON \
 	.memory_efficiency = 0.75, .link_efficiency = 0.75, .kernel_us = 3, .link_us = 10, \
-	.network_us = 25, .step_ms = 5
+	.network_us = 25, .step_ms = 5, .dp_overlap = 0.9
 
 /* Peaks, memory and links: docs/planning.md 3; links to the host, PCI Express or NVLink; F32 peaks
  * without tensor cores and numbers of multiprocessors: the vendors' data sheets. */
