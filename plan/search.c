@@ -7,6 +7,7 @@
  * device counts as tight, since libraries and fragmentation take memory that no plan includes.
  */
 #include "lib/base/mem.h"
+#include "lib/model/fit.h"
 #include "lib/model/layout_text.h"
 #include "lib/model/options.h"
 #include "plan/memtable.h"
@@ -87,7 +88,7 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 
 	if (in->global_batch_size % c->layout.data_parallel_size)
 		return;
-	memory_stages_init(&stages, &in->model, &c->layout, &c->shape);
+	memory_stages_like(&stages, &s->common, &c->layout, &c->shape);
 	for (; b <= each && each % b == 0 && b * c->shape.seq_length <= 1 << 30; b *= 2) {
 		struct schedule_shape passes = layout_schedule(&c->layout, (int)(each / b), true);
 
@@ -137,23 +138,19 @@ legal(const struct search_input *in, const struct layout *l)
 	    (!heads || layout_check_heads(l, &in->model, &e) == 0);
 }
 
-/* Where there are experts, the numbers of ranks that may share those of a layer, as long as more of
- * them are faster, each expert on one rank or on as many as there are tensor ranks; or what was
- * given. */
+/* Where there are experts, all numbers of ranks that may share those of a layer, each expert on one
+ * rank or on as many as there are tensor ranks; or what was given. More of them may be slower than
+ * fewer, and still more faster. */
 static void
 try_experts(struct search *s, const struct search_input *in, struct candidate *c)
 {
 	int64_t experts = in->model.num_experts, ranks = in->typed.expert_model_parallel_size,
 		slices = in->typed.expert_tensor_parallel_size,
 		t = c->layout.tensor_model_parallel_size, of[] = { slices ? slices : 1, t };
-	double before = INFINITY;
 
 	if (!experts && ranks <= 1 && slices <= 1 && legal(in, &c->layout))
 		try_chunks(s, in, c);
 	for (int64_t e = 1; e <= experts && e <= layout_world(&c->layout); e++) {
-		double fastest = INFINITY;
-		int first = s->count;
-
 		if (ranks ? e != ranks : experts % e != 0)
 			continue;
 		c->layout.expert_model_parallel_size = e;
@@ -162,11 +159,6 @@ try_experts(struct search *s, const struct search_input *in, struct candidate *c
 			if (legal(in, &c->layout))
 				try_chunks(s, in, c);
 		}
-		for (int i = first; i < s->count; i++)
-			fastest = fmin(fastest, s->item[i].time.total);
-		if (fastest > before)
-			return;
-		before = fastest;
 	}
 }
 
@@ -241,15 +233,44 @@ settle_ties(struct search *s)
 	}
 }
 
+/* What would make the smallest plan fit, by the same remedies as a run is told; of the first stage
+ * that does not. */
+static void
+add_remedies(const struct search *s, const struct search_input *in, struct str *out)
+{
+	struct run_plan plan = { .model = in->model,
+		.layout = s->smallest.layout,
+		.shape = s->smallest.shape,
+		.global_batch_size = in->global_batch_size,
+		.eval_batch_size = in->global_batch_size };
+	int coord[AX_COUNT] = { 0 };
+	struct err e;
+	int rc = 0;
+
+	for (; rc == 0 && coord[AX_PP] < plan.layout.pipeline_model_parallel_size; coord[AX_PP]++)
+		rc = memory_fit(&plan, coord, (uint64_t)(in->hw.reserve_gb * gib),
+		    (uint64_t)(in->hw.memory_gb * gib), &e);
+	/* With all remedies at once the last one is more ranks, which a search has been given. */
+	if (rc < 0)
+		str_adds(out,
+		    strstr(e.msg, " and --tensor-model-parallel-size")
+			? "; no change of options makes it fit"
+			: strstr(e.msg, "; "));
+}
+
 /* -1 with a reason that includes the relevant numbers when no layout is legal or none fits. Release
  * *s in either case. */
 int
 search_run(struct search *s, const struct search_input *in, struct err *e)
 {
-	struct str smallest = { 0 };
+	struct str smallest = { 0 }, remedies = { 0 };
 
 	memset(s, 0, sizeof *s);
+	s->common = (struct memory_stages){ .model = &in->model, .shared = &s->common.counts };
+	s->common.num_params = model_params(&in->model, &s->common.table);
 	try_layouts(s, in);
+	schedule_counts_release(&s->common.counts);
+	free(s->common.table);
 	if (!s->legal)
 		return err_set(e,
 		    "no legal layout of %lld ranks: sizes must divide the ranks, %lld heads, %lld "
@@ -259,12 +280,15 @@ search_run(struct search *s, const struct search_input *in, struct err *e)
 		    (long long)in->model.num_layers, (long long)in->global_batch_size);
 	if (!s->count) {
 		layout_words(&s->smallest.layout, &smallest);
+		add_remedies(s, in, &remedies);
 		err_set(e,
 		    "none of %lld legal layouts of %lld ranks fits %.4g GiB: the smallest needs "
-		    "%.4g GiB (%s, micro-batch-size %lld)",
+		    "%.4g GiB (%s, micro-batch-size %lld)%s",
 		    (long long)s->legal, (long long)in->world_size, in->hw.memory_gb,
 		    need(&s->smallest, &in->hw) / gib, smallest.buf,
-		    (long long)s->smallest.shape.micro_batch_size);
+		    (long long)s->smallest.shape.micro_batch_size,
+		    remedies.len ? remedies.buf : "");
+		str_release(&remedies);
 		str_release(&smallest);
 		return -1;
 	}

@@ -4,8 +4,8 @@
  * Every divisor of the model and of the world is tried as tensor and pipeline size, every power of
  * two as micro batch and, where there are stages, as chunks of each, the optimizer's state whole
  * and sharded over data ranks; gradients and weights are sharded only where nothing else fits.
- * More ranks share the experts of a layer as long as that is faster, and each expert as many as
- * there are tensor ranks, or one. Memory is the memory plan's (which the trainer allocates) plus
+ * Any number of ranks may share the experts of a layer, and each expert as many as there are tensor
+ * ranks, or one. Memory is the memory plan's (which the trainer allocates) plus
  * the device's reserve; time comes from plan/time. Plans within 1 % of each other count as ties,
  * the smaller one first. Source: docs/planning.md 5.
  */
@@ -46,6 +46,8 @@ struct search {
 	int count, cap;
 	int64_t legal;             /* number of legal layouts */
 	struct candidate smallest; /* the legal plan that needs the least memory */
+	/* what all plans share while they are made: the model's parameters and counts */
+	struct memory_stages common;
 };
 
 /* Returns -1 when no layout is legal or none fits, with the reason; search_release in either

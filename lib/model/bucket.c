@@ -109,8 +109,9 @@ struct placing {
 	    align;   /* a bucket is full from `size` on; its size is a multiple of `align` */
 	int64_t end; /* end of the last shard placed */
 	const int *coord;
-	int chunk;  /* the chunk being placed */
-	bool fresh; /* none of its shards is placed yet */
+	int chunk;       /* the chunk being placed */
+	int first, last; /* its shards; shard 0 may be its copy of a tied table */
+	bool fresh;      /* none of its shards is placed yet */
 };
 
 /* Classes of shards, in the order in which they are placed. */
@@ -225,7 +226,8 @@ place_class(struct placing *x, enum class class)
 {
 	const struct param *before = NULL;
 
-	for (int i = 0; i < x->s->count; i++) {
+	for (int i = x->s->item[0].tied_copy ? 0 : x->first; i < x->last;
+	     i = i < x->first ? x->first : i + 1) {
 		struct shard *sh = &x->s->item[i];
 		const struct param *p = &x->of->table[sh->param];
 
@@ -272,7 +274,8 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	const struct layout *l = of->layout;
 	int64_t experts = layout_expert_holders(l) > 1 ? layout_expert_data_ranks(l) : 1;
 	struct placing x = { s, of, of->bucket_size ? of->bucket_size : BUCKET_ELEMENTS,
-		layout_lcm(layout_lcm(layout_data_ranks(l), experts), BUCKET_ALIGN), 0, coord };
+		layout_lcm(layout_lcm(layout_data_ranks(l), experts), BUCKET_ALIGN),
+		.coord = coord };
 	int64_t own = 0;
 
 	memset(s, 0, sizeof *s);
@@ -280,8 +283,11 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	s->bucket = mem_zalloc((size_t)s->count, sizeof *s->bucket);
 	s->run = mem_zalloc((size_t)s->count, sizeof *s->run);
 	s->sum = mem_zalloc((size_t)s->count, sizeof *s->sum);
+	x.last = s->count > 0 && s->item[0].tied_copy;
 	for (; x.chunk < layout_chunks(l); x.chunk++) {
 		x.fresh = true;
+		for (x.first = x.last; x.last < s->count && s->item[x.last].chunk == x.chunk;)
+			x.last++;
 		place_class(&x, WHOLE_VECTORS);
 		place_class(&x, BALANCES);
 		place_class(&x, CUT_VECTORS);

@@ -532,20 +532,42 @@ stage_init(struct memory_stage *x, const struct shards_of *of, const struct opti
 	}
 }
 
+/* The stages of what has a table of parameters. */
+static void
+stages_init(struct memory_stages *x, const struct train_shape *s)
+{
+	int stages = (int)x->layout->pipeline_model_parallel_size;
+	struct shards_of of = { .model = x->model,
+		.layout = x->layout,
+		.table = x->table,
+		.count = x->num_params,
+		.bucket_size = s->bucket_size };
+
+	x->stage = mem_alloc((size_t)stages, sizeof *x->stage);
+	for (int i = 0; i < stages; i++)
+		stage_init(&x->stage[i], &of, s->rule, (const int[AX_COUNT]){ [AX_PP] = i });
+}
+
 void
 memory_stages_init(struct memory_stages *x, const struct model_config *c, const struct layout *l,
     const struct train_shape *s)
 {
-	int stages = (int)l->pipeline_model_parallel_size;
-	struct shards_of of = { .model = c, .layout = l, .bucket_size = s->bucket_size };
-
 	*x = (struct memory_stages){ .model = c, .layout = l };
 	x->num_params = model_params(c, &x->table);
-	x->stage = mem_alloc((size_t)stages, sizeof *x->stage);
-	of.table = x->table;
-	of.count = x->num_params;
-	for (int i = 0; i < stages; i++)
-		stage_init(&x->stage[i], &of, s->rule, (const int[AX_COUNT]){ [AX_PP] = i });
+	stages_init(x, s);
+}
+
+void
+memory_stages_like(struct memory_stages *x, const struct memory_stages *others,
+    const struct layout *l, const struct train_shape *s)
+{
+	*x = (struct memory_stages){ .model = others->model,
+		.layout = l,
+		.table = others->table,
+		.num_params = others->num_params,
+		.borrowed = true,
+		.shared = others->shared };
+	stages_init(x, s);
 }
 
 void
@@ -555,14 +577,16 @@ memory_stages_release(struct memory_stages *x)
 		shards_release(&x->stage[i].shards);
 	schedule_counts_release(&x->counts);
 	free(x->stage);
-	free(x->table);
+	if (!x->borrowed)
+		free(x->table);
 }
 
 void
 memory_plan_stage(
     struct memory_plan *m, struct memory_stages *x, const struct train_shape *s, int stage)
 {
-	struct rank r = { x->model, x->layout, s, &x->stage[stage], &x->counts, .pp = stage };
+	struct rank r = { x->model, x->layout, s, &x->stage[stage],
+		x->shared ? x->shared : &x->counts, .pp = stage };
 
 	plan_rank(m, &r);
 	m->shared = true;

@@ -120,15 +120,21 @@ struct memory_stages {
 	const struct layout *layout;
 	struct param *table; /* model_params */
 	int num_params;
+	bool borrowed; /* the table belongs to others */
 	struct memory_stage {
 		struct shards shards;
 		/* of matrices of layers, as in struct rank_share */
 		int64_t matrix, updates, gram;
-	} * stage;                     /* [pipeline_model_parallel_size] */
-	struct schedule_counts counts; /* of the shapes that were planned */
+	} * stage;                      /* [pipeline_model_parallel_size] */
+	struct schedule_counts counts;  /* of the shapes that were planned */
+	struct schedule_counts *shared; /* in their place those of others; NULL: none */
 };
 /* Model and layout must outlive the stages. */
 void memory_stages_init(struct memory_stages *x, const struct model_config *c,
+    const struct layout *l, const struct train_shape *s);
+/* The same with the model's parameters, and the counts, of others, which must outlive the stages
+ * too. */
+void memory_stages_like(struct memory_stages *x, const struct memory_stages *others,
     const struct layout *l, const struct train_shape *s);
 void memory_stages_release(struct memory_stages *x);
 /* The plan of the first rank of a stage, without new shards: x must outlive it. The shape has the

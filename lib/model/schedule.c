@@ -401,13 +401,36 @@ count_all(const struct schedule_shape *s, struct schedule_use *use)
 	passes_release(&t.times);
 }
 
+static size_t
+layers_bytes(const struct schedule_shape *s)
+{
+	return (size_t)(s->num_stages * s->num_chunks) * sizeof *s->layers;
+}
+
+/* Of shapes with as many stages and chunks. */
+static bool
+same_layers(const struct schedule_shape *a, const struct schedule_shape *b)
+{
+	if (!a->layers || !b->layers)
+		return a->layers == b->layers;
+	return a->slot_layers == b->slot_layers && !memcmp(a->layers, b->layers, layers_bytes(a));
+}
+
+/* A copy of the layers, which outlives those that were given. */
+static int *
+keep_layers(const struct schedule_shape *s)
+{
+	int *layers = s->layers ? mem_alloc(layers_bytes(s), 1) : NULL;
+
+	return layers ? memcpy(layers, s->layers, layers_bytes(s)) : NULL;
+}
+
 static bool
 same_shape(const struct schedule_shape *a, const struct schedule_shape *b)
 {
 	return a->num_stages == b->num_stages && a->num_chunks == b->num_chunks &&
 	    a->num_microbatches == b->num_microbatches && a->group_size == b->group_size &&
-	    a->training == b->training && a->overlap == b->overlap && a->layers == b->layers &&
-	    a->slot_layers == b->slot_layers;
+	    a->training == b->training && a->overlap == b->overlap && same_layers(a, b);
 }
 
 void
@@ -422,6 +445,8 @@ schedule_counts_get(
 	if (i == c->count) {
 		c->item = mem_realloc(c->item, (size_t)++c->count, sizeof *c->item);
 		c->item[i].shape = short_one;
+		c->item[i].layers = keep_layers(&short_one);
+		c->item[i].shape.layers = c->item[i].layers;
 		c->item[i].use = mem_alloc((size_t)s->num_stages, sizeof *c->item[i].use);
 		count_all(&short_one, c->item[i].use);
 	}
@@ -431,8 +456,10 @@ schedule_counts_get(
 void
 schedule_counts_release(struct schedule_counts *c)
 {
-	for (int i = 0; i < c->count; i++)
+	for (int i = 0; i < c->count; i++) {
+		free(c->item[i].layers);
 		free(c->item[i].use);
+	}
 	free(c->item);
 	*c = (struct schedule_counts){ 0 };
 }

@@ -75,6 +75,7 @@ void schedule_count(const struct schedule_shape *s, int stage, struct schedule_u
 struct schedule_counts {
 	struct {
 		struct schedule_shape shape;
+		int *layers;              /* of the shape */
 		struct schedule_use *use; /* of each stage */
 	} * item;
 	int count;

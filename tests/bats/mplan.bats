@@ -420,7 +420,7 @@ column()
 @test "search: nothing legal, nothing fits, a tight fit" {
 	refused 1 "mplan: no legal layout of 7 ranks: sizes must divide the ranks, 8 heads, 4 layers and --global-batch-size 8; mplan check gives the reason for one" \
 		mplan search --config tiny.conf --world-size 7 --gpu h200 --global-batch-size 8
-	refused 1 "mplan: none of 1 legal layouts of 1 ranks fits 15.7 GiB: the smallest needs 142.9 GiB (tensor 1, pipeline 1, data 1, micro-batch-size 1)" \
+	refused 1 "mplan: none of 1 legal layouts of 1 ranks fits 15.7 GiB: the smallest needs 142.9 GiB (tensor 1, pipeline 1, data 1, micro-batch-size 1); no change of options makes it fit" \
 		mplan search --config 8b.conf --world-size 1 --gpu v100-16 --global-batch-size 1
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 1 --memory-gb 146 \
 		--reserve-gb 1 --global-batch-size 1
