@@ -60,32 +60,42 @@ content()
 }
 
 @test "two units that include each other are found, whatever the suffix" {
-	content circles
+	content cycles
 	echo '#include "lib/data/x.h"' >lib/data/y.h
 	for suffix in c h cc cu cuh; do
 		printf '\n  # include "lib/data/y.h"\n' >"lib/data/x.$suffix"
-		finds circles "lib/data/x.$suffix:2: lib/data/y leads back to lib/data/x
+		finds cycles "lib/data/x.$suffix:2: lib/data/y leads back to lib/data/x
 lib/data/y.h:1: lib/data/x leads back to lib/data/y"
 		rm "lib/data/x.$suffix"
 	done
-	content circles
+	content cycles
 }
 
-@test "a circle by way of a third unit is found, and what only leads to it is not" {
+@test "a cycle by way of a third unit is found, and what only leads to it is not" {
 	echo '#include "lib/data/x_impl.h"' >lib/data/x.c
 	echo '#include "lib/data/y.h"' >lib/data/x_impl.h
 	echo '#include "lib/data/z.h"' >lib/data/y.c
 	echo '#include "lib/data/x.h"' >lib/data/z.h
 	echo '#include "lib/data/x.h"' >lib/data/npy.c
-	finds circles 'lib/data/x_impl.h:1: lib/data/y leads back to lib/data/x
+	finds cycles 'lib/data/x_impl.h:1: lib/data/y leads back to lib/data/x
 lib/data/y.c:1: lib/data/z leads back to lib/data/y
 lib/data/z.h:1: lib/data/x leads back to lib/data/z'
 	rm lib/data/z.h
-	content circles
+	content cycles
 }
 
 @test "a component is its file and its line: neither is without the other" {
-	mkdir -p lib/model/lr lib/model/family train/optim
+	mkdir -p lib/model/{lr,family,block} train/{optim,layers,op,call,cpu,cuda,mpi,nccl} tests/op
+	printf '#define BLOCKS(DO) \\\n\tDO(mlp)\n' >lib/model/block/list.h
+	echo 'const struct block_kind block_mlp = { 0 };' >lib/model/block/mlp.c
+	echo 'const struct layer_kind layer_mlp = { 0 };' >train/layers/mlp.c
+	echo '#include "train/op/act.h"' >train/ops_list.h
+	echo 'OPERATION_CPU(act, act)' >train/op/act.h
+	echo 'cpu_name(act)(struct act *)' >train/cpu/act.c
+	echo '#include "train/call/shift.h"' >train/comm_list.h
+	echo 'CALL_MPI(shift, shift)' >train/call/shift.h
+	echo 'mpi_shift(struct shift *)' >train/mpi/shift.c
+	touch tests/op/act.c
 	printf '#define LR_STYLES(DO) \\\n\tDO(linear, "linear", 0)\n' >lib/model/lr_list.h
 	printf '#define FAMILIES(DO) \\\n\tDO(llama)\n' >lib/model/family_list.h
 	printf '#define OPTIM_RULES(DO) \\\n\tDO(adam, 0, 0, "exp_avg")\n' >lib/model/optim_list.h
@@ -102,4 +112,8 @@ lib/data/z.h:1: lib/data/x leads back to lib/data/z'
 	echo 'const struct optim_kind optim_lion = { update };' >train/optim/adamw.c
 	finds lists "lib/model/optim_list.h:2: 'adam' has no struct optim_kind optim_adam in train/optim
 train/optim/adamw.c: has no line DO(lion...) in lib/model/optim_list.h"
+	echo 'const struct optim_kind optim_adam = { update };' >train/optim/adamw.c
+	rm tests/op/act.c train/mpi/shift.c
+	finds lists "train/call/shift.h:1: 'shift' has no function mpi_shift in train/mpi
+train/op/act.h: has no tests/op/act.c"
 }
