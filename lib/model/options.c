@@ -557,6 +557,10 @@ note_effects(const struct run_plan *plan, struct str *notes)
 		str_adds(notes,
 		    "--recompute-modules core_attn: changes nothing: attention is always "
 		    "recomputed\n");
+	if (s->recompute.modules & RECOMPUTE_MOE_ACT)
+		str_adds(notes,
+		    "--recompute-modules moe_act: changes nothing: activations of experts are "
+		    "always recomputed\n");
 	/* A pipeline has many micro batches. */
 	if (plan->layout.pipeline_model_parallel_size > 1 && data_ranks > 1 &&
 	    s->sharding >= SHARDING_GRADS) {

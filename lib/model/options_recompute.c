@@ -7,7 +7,7 @@
 static bool
 of_experts(const char *name)
 {
-	static const char *const modules[] = { "moe", "moe_act", "shared_experts" };
+	static const char *const modules[] = { "moe", "shared_experts" };
 
 	for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
 		if (!strcmp(name, modules[i]))
@@ -26,7 +26,7 @@ recompute_resolve(
 		const char *name;
 		enum recompute_module module;
 	} known[] = { { "core_attn", RECOMPUTE_CORE_ATTN }, { "layernorm", RECOMPUTE_LAYERNORM },
-		{ "mlp", RECOMPUTE_MLP } };
+		{ "mlp", RECOMPUTE_MLP }, { "moe_act", RECOMPUTE_MOE_ACT } };
 	static const char full[] = "; --recompute-granularity full computes experts again";
 
 	r->granularity = o->recompute_activations
@@ -45,8 +45,8 @@ recompute_resolve(
 				r->modules |= known[k].module;
 		if (r->modules == before)
 			return err_set(e,
-			    "--recompute-modules %s: must be core_attn, layernorm or mlp, each "
-			    "once%s",
+			    "--recompute-modules %s: must be core_attn, layernorm, mlp or "
+			    "moe_act, each once%s",
 			    name, of_experts(name) ? full : "");
 	}
 	if (r->granularity == RECOMPUTE_FULL)

@@ -14,12 +14,13 @@ enum recompute_granularity { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL
 enum recompute_method { RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
 
 /* Parts of a layer that the backward pass recomputes: attention (always), the outputs of norms,
- * the MLP from its norm on, the output of its activation alone. */
+ * the MLP from its norm on, the output of its activation alone, that of experts (always). */
 enum recompute_module {
 	RECOMPUTE_CORE_ATTN = 1,
 	RECOMPUTE_LAYERNORM = 2,
 	RECOMPUTE_MLP = 4,
-	RECOMPUTE_ACTIVATION = 8
+	RECOMPUTE_ACTIVATION = 8,
+	RECOMPUTE_MOE_ACT = 16
 };
 
 /* Which activations the backward pass recomputes. Full and uniform: every layer, in chunks of

@@ -66,9 +66,9 @@ few=yes
 same gpt2-plain 1 "" --micro-batch-size 2 --hidden-dropout 0 --attention-dropout 0
 same gpt2-dropout-pp2-bf16 2 "$(layout 1 2) --num-virtual-stages-per-pipeline-rank 2" --bf16 \
 	--fp32-residual-connection
-for wrong in moe_act "mlp mlp"; do
+for wrong in moe "mlp mlp"; do
 	ends 2 1 $steps --recompute-activations --recompute-modules $wrong
-	grep -q -e "--recompute-modules ${wrong%% *}: must be core_attn, layernorm or mlp, " log ||
+	grep -q -e "--recompute-modules ${wrong%% *}: must be core_attn, layernorm, mlp or moe_act, " log ||
 		fail "--recompute-modules $wrong: $(cat log)"
 done
 ends 2 1 $steps --recompute-modules mlp
@@ -76,6 +76,8 @@ grep -q -e "--recompute-modules: is for --recompute-granularity selective" log |
 	fail "--recompute-modules without selective: $(cat log)"
 train 1 $steps --recompute-activations --recompute-modules core_attn
 grep -q -e "--recompute-modules core_attn: changes nothing" log || fail "no note of core_attn"
+ends 0 1 $steps --dry-run --recompute-granularity selective --recompute-modules moe_act
+grep -q -e "--recompute-modules moe_act: changes nothing" log || fail "no note of moe_act"
 ends 2 1 $steps --recompute-granularity selective --recompute-num-layers 2
 grep -q -e "--recompute-num-layers: is for --recompute-granularity full" log ||
 	fail "--recompute-num-layers with selective: $(cat log)"
