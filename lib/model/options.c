@@ -561,6 +561,12 @@ note_effects(const struct run_plan *plan, struct str *notes)
 		str_adds(notes,
 		    "--recompute-modules moe_act: changes nothing: activations of experts are "
 		    "always recomputed\n");
+	if (s->recompute.modules & (RECOMPUTE_MOE | RECOMPUTE_SHARED_EXPERTS))
+		str_addf(notes,
+		    "--recompute-modules %s: is not recomputed alone, and its activations are "
+		    "kept; "
+		    "--recompute-granularity full recomputes all\n",
+		    s->recompute.modules & RECOMPUTE_MOE ? "moe" : "shared_experts");
 	/* A pipeline has many micro batches. */
 	if (plan->layout.pipeline_model_parallel_size > 1 && data_ranks > 1 &&
 	    s->sharding >= SHARDING_GRADS) {

@@ -197,8 +197,8 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	{ .name = "recompute-modules", .type = OPT_LIST, \
 	  .off = offsetof(S, M.recompute_modules), .unit = "MODULE", \
 	  .help = "with --recompute-granularity selective: what it recomputes instead, of " \
-	          "core_attn and moe_act (no more than always), layernorm (outputs of norms) and " \
-	          "mlp (from its norm on)" }, \
+	          "core_attn and moe_act (no more than always), layernorm (outputs of norms), " \
+	          "mlp (from its norm on), moe and shared_experts (kept here)" }, \
 	RUN_FLAG(S, M, "recompute-activations", recompute_activations, \
 	         "--recompute-granularity selective, overriding that option"), \
 	RUN_CHOICE(S, M, "recompute-method", recompute_method, opt_recompute_methods, "uniform", \

@@ -3,18 +3,6 @@
 
 #include <string.h>
 
-/* Modules of Megatron-LM that only layers with experts have. */
-static bool
-of_experts(const char *name)
-{
-	static const char *const modules[] = { "moe", "shared_experts" };
-
-	for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
-		if (!strcmp(name, modules[i]))
-			return true;
-	return false;
-}
-
 /* Method and number apply only to full recomputation, and --recompute-activations overrides the
  * granularity, as in Megatron-LM. There the default module is core_attn, which every kernel of
  * attention recomputes here. */
@@ -26,8 +14,8 @@ recompute_resolve(
 		const char *name;
 		enum recompute_module module;
 	} known[] = { { "core_attn", RECOMPUTE_CORE_ATTN }, { "layernorm", RECOMPUTE_LAYERNORM },
-		{ "mlp", RECOMPUTE_MLP }, { "moe_act", RECOMPUTE_MOE_ACT } };
-	static const char full[] = "; --recompute-granularity full computes experts again";
+		{ "mlp", RECOMPUTE_MLP }, { "moe_act", RECOMPUTE_MOE_ACT },
+		{ "moe", RECOMPUTE_MOE }, { "shared_experts", RECOMPUTE_SHARED_EXPERTS } };
 
 	r->granularity = o->recompute_activations
 	    ? RECOMPUTE_SELECTIVE
@@ -45,9 +33,10 @@ recompute_resolve(
 				r->modules |= known[k].module;
 		if (r->modules == before)
 			return err_set(e,
-			    "--recompute-modules %s: must be core_attn, layernorm, mlp or "
-			    "moe_act, each once%s",
-			    name, of_experts(name) ? full : "");
+			    "--recompute-modules %s: must be core_attn, layernorm, mlp, moe, "
+			    "moe_act "
+			    "or shared_experts, each once",
+			    name);
 	}
 	if (r->granularity == RECOMPUTE_FULL)
 		return 0;

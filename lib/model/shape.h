@@ -14,13 +14,16 @@ enum recompute_granularity { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL
 enum recompute_method { RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
 
 /* Parts of a layer that the backward pass recomputes: attention (always), the outputs of norms,
- * the MLP from its norm on, the output of its activation alone, that of experts (always). */
+ * the MLP from its norm on, the output of its activation alone, that of experts (always); and those
+ * that only full recomputation computes again. */
 enum recompute_module {
 	RECOMPUTE_CORE_ATTN = 1,
 	RECOMPUTE_LAYERNORM = 2,
 	RECOMPUTE_MLP = 4,
 	RECOMPUTE_ACTIVATION = 8,
-	RECOMPUTE_MOE_ACT = 16
+	RECOMPUTE_MOE_ACT = 16,
+	RECOMPUTE_MOE = 32,
+	RECOMPUTE_SHARED_EXPERTS = 64
 };
 
 /* Which activations the backward pass recomputes. Full and uniform: every layer, in chunks of

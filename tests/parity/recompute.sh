@@ -66,9 +66,9 @@ few=yes
 same gpt2-plain 1 "" --micro-batch-size 2 --hidden-dropout 0 --attention-dropout 0
 same gpt2-dropout-pp2-bf16 2 "$(layout 1 2) --num-virtual-stages-per-pipeline-rank 2" --bf16 \
 	--fp32-residual-connection
-for wrong in moe "mlp mlp"; do
+for wrong in mla_up_proj "mlp mlp"; do
 	ends 2 1 $steps --recompute-activations --recompute-modules $wrong
-	grep -q -e "--recompute-modules ${wrong%% *}: must be core_attn, layernorm, mlp or moe_act, " log ||
+	grep -q -e "--recompute-modules ${wrong%% *}: must be core_attn, layernorm, mlp, " log ||
 		fail "--recompute-modules $wrong: $(cat log)"
 done
 ends 2 1 $steps --recompute-modules mlp
@@ -78,6 +78,8 @@ train 1 $steps --recompute-activations --recompute-modules core_attn
 grep -q -e "--recompute-modules core_attn: changes nothing" log || fail "no note of core_attn"
 ends 0 1 $steps --dry-run --recompute-granularity selective --recompute-modules moe_act
 grep -q -e "--recompute-modules moe_act: changes nothing" log || fail "no note of moe_act"
+ends 0 1 $steps --dry-run --recompute-granularity selective --recompute-modules moe layernorm
+grep -q -e "--recompute-modules moe: is not recomputed alone" log || fail "no note of moe"
 ends 2 1 $steps --recompute-granularity selective --recompute-num-layers 2
 grep -q -e "--recompute-num-layers: is for --recompute-granularity full" log ||
 	fail "--recompute-num-layers with selective: $(cat log)"
