@@ -88,11 +88,11 @@ waits(void)
 static void
 hand_over(struct engine *e, int wait)
 {
-	const struct action receive = { ACTION_RECV_FORWARD, 0, 0, 1, -1, -1, 0 },
-			    send = { ACTION_SEND_FORWARD, 0, 0, -1, -1, 0, 1 },
-			    other = { ACTION_FORWARD, 1, 0, 0, 0, 1, 2 },
-			    reads = { ACTION_FORWARD, 0, 0, 1, 0, 1, 3 },
-			    writes = { ACTION_BACKWARD, 0, 1, 0, 0, 0, 4 };
+	const struct action receive = { ACTION_RECV_FORWARD, 0, 0, 1, -1, -1, -1, 0 },
+			    send = { ACTION_SEND_FORWARD, 0, 0, -1, -1, -1, 0, 1 },
+			    other = { ACTION_FORWARD, 1, 0, 0, -1, 0, 1, 2 },
+			    reads = { ACTION_FORWARD, 0, 0, 1, -1, 0, 1, 3 },
+			    writes = { ACTION_BACKWARD, 0, 1, 0, -1, 0, 0, 4 };
 	const struct p2p in = { .send = false, .peer = 3 }, out = { .send = true, .peer = 1 };
 	int before = waits();
 
@@ -118,8 +118,8 @@ hand_over(struct engine *e, int wait)
 static void
 both_ways(struct engine *e, const float *arena)
 {
-	const struct action a[] = { { ACTION_RECV_FORWARD, 0, 0, 0, -1, -1, 0 },
-		{ ACTION_SEND_BACKWARD, 0, 0, -1, -1, 1, 0 } };
+	const struct action a[] = { { ACTION_RECV_FORWARD, 0, 0, 0, -1, -1, -1, 0 },
+		{ ACTION_SEND_BACKWARD, 0, 0, -1, -1, -1, 1, 0 } };
 	const struct p2p m[] = { { .send = false, .peer = 3 }, { .send = true, .peer = 3 } };
 
 	p2p_exchange(e, a, m, 2, SPAN_EXCHANGE);
@@ -167,7 +167,7 @@ main(void)
 		.groups.world = &world,
 		.groups.pp = &pp,
 		.arena[ARENA_PARAMS] = (char *)arena,
-		.mem.use = { 2, 1, 2 },
+		.mem.use = { 2, 0, 1, 2 },
 		.plan.layout = { 1, 1, 1, 4 } };
 
 	e.timing = timing_new();
