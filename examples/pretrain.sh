@@ -185,7 +185,7 @@ if [ ! -e run.conf ]; then
 			NR > 1 { sum += $1; n++ }
 			END {
 				steps = int(95 / (sum / n) / 20) * 20
-				print steps < 120 ? 120 : steps > 600 ? 600 : steps
+				print (steps < 120 ? 120 : (steps > 600 ? 600 : steps))
 			}')
 		awk -v steps="$steps" -F '"seconds": ' 'NR > 1 { sum += $2; n++ } END {
 			printf "a step takes %.2f s: %d steps\n", sum / n, steps }' timed.jsonl

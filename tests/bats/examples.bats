@@ -97,3 +97,19 @@ setup()
 	run -2 sh "$TOP/examples/pretrain.sh" --again "$BATS_TEST_TMPDIR"
 	[ "$output" = "pretrain.sh: '$BATS_TEST_TMPDIR' is not of this script: it is not removed" ]
 }
+
+@test "pretrain.sh takes the number of steps from the time of a step" {
+	TEXT=corpus sh "$TOP/examples/pretrain.sh" "$PWD/run" >log 2>&1 3>&- &
+	pid=$!
+	for ((i = 0; i < 1200; i++)); do
+		[ ! -e run/run.conf ] && kill -0 $pid 2>/dev/null || break
+		sleep 0.1
+	done
+	kill -TERM $pid 2>/dev/null || true
+	wait $pid || true
+	steps=$(sed -n 's/^train-iters //p' run/run.conf)
+	grep -q "^a step takes [0-9.]* s: $steps steps\$" log || { cat log; false; }
+	((steps >= 120 && steps <= 600 && steps % 20 == 0))
+	# Nothing else was written.
+	[ ! -e run/600 ]
+}
