@@ -440,13 +440,19 @@ conditional(struct parser *P, struct node *n)
 	return expect(P, "fi", n->line);
 }
 
+/* From the "do" of a loop to its "done". */
+static int
+loop_body(struct parser *P, struct node *n)
+{
+	return expect(P, "do", n->line) < 0 || parse_list(P, &n->body) < 0
+	    ? -1
+	    : expect(P, "done", n->line);
+}
+
 static int
 loop(struct parser *P, struct node *n)
 {
-	return parse_list(P, &n->test) < 0 || expect(P, "do", n->line) < 0 ||
-		parse_list(P, &n->body) < 0
-	    ? -1
-	    : expect(P, "done", n->line);
+	return parse_list(P, &n->test) < 0 ? -1 : loop_body(P, n);
 }
 
 /* for ((first; test; step)) */
@@ -471,9 +477,7 @@ counting_loop(struct parser *P, struct node *n)
 	blanks(P);
 	if (*P->p == ';')
 		P->p++;
-	return expect(P, "do", n->line) < 0 || parse_list(P, &n->body) < 0
-	    ? -1
-	    : expect(P, "done", n->line);
+	return loop_body(P, n);
 }
 
 static int
@@ -500,9 +504,7 @@ for_loop(struct parser *P, struct node *n)
 	}
 	if (*P->p == ';')
 		P->p++;
-	return expect(P, "do", n->line) < 0 || parse_list(P, &n->body) < 0
-	    ? -1
-	    : expect(P, "done", n->line);
+	return loop_body(P, n);
 }
 
 /* The patterns of an arm, up to its ')'. */
