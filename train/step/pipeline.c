@@ -166,12 +166,17 @@ pipeline_run(const struct pipeline *p)
 {
 	struct schedule_shape shape = memory_schedule(
 	    &p->e->mem, &p->e->plan.layout, p->rehearsal ? 1 : p->num_microbatches, p->training);
+	const struct schedule_use *has = &p->e->mem.use;
 	struct schedule_use use;
 	struct action *list;
 	int n, i = 0;
 
 	timing_begin(p->e, SPAN_FORWARD_BACKWARD);
 	n = schedule_make(&shape, p->e->coord[AX_PP], &list, &use);
+	if (use.slots > has->slots || use.tails > has->tails || use.batches > has->batches ||
+	    use.stage_outputs > has->stage_outputs)
+		BUG("a step of %d micro batches needs more than was planned",
+		    shape.num_microbatches);
 	while (i < n)
 		if (list[i].kind == ACTION_FORWARD || list[i].kind == ACTION_BACKWARD)
 			pass(p, &list[i++]);
