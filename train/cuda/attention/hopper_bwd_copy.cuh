@@ -2,9 +2,9 @@
  * hopper_bwd_copy.cuh - what the backward pass for compute capability 9.0 has in shared memory, and
  * the thread that fills it
  *
- * Rings of tiles of queries and dout, of places for sums of dq and of gradients of scores; the notes
- * of columns and steps, which that thread writes for all others; turns; and copies between shared
- * and global memory.
+ * Rings of tiles of queries and dout, of places for sums of dq and of gradients of scores; the
+ * notes of columns and steps, which that thread writes for all others; turns; and copies between
+ * shared and global memory.
  */
 #ifndef TRAIN_CUDA_ATTENTION_HOPPER_BWD_COPY_CUH
 #define TRAIN_CUDA_ATTENTION_HOPPER_BWD_COPY_CUH
