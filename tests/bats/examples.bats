@@ -80,7 +80,7 @@ setup()
 		until grep -qs '"iteration": 2,' run/checkpoints.jsonl; do sleep 0.05; done
 		printf '\003'
 		sleep 5
-	} | script -qefc "$example" /dev/null >typed || [ "$?" = 3 ]
+	} | script -qefc "exec $example" /dev/null >typed || [ "$?" = 3 ]
 	grep -q 'step 1/16  6 %  loss .* tokens/s  .* left' typed || { cat typed; false; }
 	grep -q 'pretrain.sh: stopped; the same command continues:' typed
 	run -0 --separate-stderr $example
