@@ -13,7 +13,7 @@
  * for the turns of parts of dq, which tells what the order costs; its dq is wrong.
  */
 #include "tests/bench/rig.h"
-#include "train/cuda/attention/run.h"
+#include "train/cuda/attention/attention.h"
 
 /* A build without CUDA does not have this. */
 #pragma weak cuda_attention_run

@@ -18,7 +18,7 @@
 #include "lib/model/block/workspace.h"
 #include "tests/check.h"
 #include "tests/gpu.h"
-#include "train/cuda/attention/run.h"
+#include "train/cuda/attention/attention.h"
 #include "train/ops.h"
 
 #include <string.h>

@@ -22,14 +22,14 @@ cu_handle(const struct stream *st)
 	return ((const struct cu_stream *)st)->handle;
 }
 
-/* Remembers that `what` failed for this reason, unless something failed before; what must live on.
- * backend.c */
+/* Remembers that `what`, a string that lives on, failed for this reason, unless something failed
+ * before. */
 void cu_fail(struct device *d, const char *what, const char *reason);
 /* True for success; otherwise calls cu_fail. */
 bool cu_ok(struct device *d, cudaError_t rc, const char *what);
 
 /* Numbers that only grow, in memory of this GPU or of one whose memory is mapped here: what streams
- * of several GPUs tell each other, without a kernel. flags.c */
+ * of several GPUs tell each other, without a kernel. */
 struct cu_flags;
 /* NULL with a reason where the driver has nothing of this. */
 struct cu_flags *cu_flags_open(struct err *e);

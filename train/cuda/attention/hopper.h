@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-#include "train/cuda/attention/run.h"
+#include "train/cuda/attention/hopper_run.h"
 #include "train/cuda/attention/turns.h"
 #include "train/cuda/impl.h"
 
