@@ -7,6 +7,7 @@
 # or a hint that changes no result.
 set -u
 cd "${TOP:-.}" || exit 1
+export LC_ALL=C
 unread='attention_grad.work norm.has_stats'
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
@@ -66,8 +67,9 @@ members()
 # reads ROOM STRUCT MEMBER: whether one of the room's files that name the struct reads it
 reads()
 {
-	named=$(grep -lE "struct $2\\b" "$tmp/$1"/*) &&
-		echo "$named" | xargs grep -qE "(->|\\.)$3\\b"
+	named=$tmp/$1.$2
+	[ -e "$named" ] || grep -lE "struct $2\\b" "$tmp/$1"/* | xargs -r cat >"$named"
+	grep -qE "(->|\\.)$3\\b" "$named"
 }
 
 for room in cpu cuda; do

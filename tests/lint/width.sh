@@ -10,17 +10,29 @@ cd "${TOP:-.}" || exit 1
 export LC_ALL=C.UTF-8
 tab=$(printf '\t')
 
-# prose FILE: its lines, those that may be wider left empty
-prose()
-{
-	case $1 in
-	Makefile | *.bats | *.bash | *_table.h) ;;
-	*.md) awk '/^```/ { code = !code } { print code || /^\|/ ? "" : $0 }' "$1" ;;
-	*.[157]) awk '/begin options/ { list = 1 } /end options/ { list = 0 }
-		{ print list ? "" : $0 }' "$1" ;;
-	*) cat "$1" ;;
-	esac
-}
+# wide: prints FILE:LINE of each line above 100 columns; characters of UTF-8 are one, by their first
+# byte, and tabs go to the next multiple of 8
+# shellcheck disable=SC2016 # a program of awk
+wide='
+	FNR == 1 {
+		code = list = 0
+		free = FILENAME ~ /(^Makefile|\.bats|\.bash|_table\.h)$/
+		document = FILENAME ~ /\.md$/
+		page = FILENAME ~ /\.[157]$/
+	}
+	document && /^```/ { code = !code }
+	page && /begin options/ { list = 1 }
+	page && /end options/ { list = 0 }
+	free || code || list || (document && /^\|/) { next }
+	length($0) * 8 > 100 {
+		gsub(/[\200-\277]/, "")
+		columns = 0
+		parts = split($0, part, "\t")
+		for (i = 1; i < parts; i++)
+			columns += length(part[i]) + 8 - (columns + length(part[i])) % 8
+		if (columns + length(part[parts]) > 100)
+			print FILENAME ":" FNR ": above 100 columns"
+	}'
 
 files="Makefile README.md $(echo docs/*.md) install.sh .ci/run tests/parity/common
 	$(echo tests/bench/*.py)
@@ -29,10 +41,7 @@ files="Makefile README.md $(echo docs/*.md) install.sh .ci/run tests/parity/comm
 	-o -name '*.awk' -o -name '*.bats' -o -name '*.bash' \) | sort)"
 # shellcheck disable=SC2086 # lists of words
 found=$(
-	for file in $files; do
-		prose "$file" | expand -t 8 | grep -nE '^.{101,}' |
-			sed "s|^\([0-9]*\):.*|$file:\1: above 100 columns|"
-	done
+	LC_ALL=C awk "$wide" $files
 	grep -nE "[ $tab]+\$" $files | sed 's/\(:[0-9]*\):.*/\1: blanks at the end/'
 	grep -nE "^$tab* +$tab" $files | sed 's/\(:[0-9]*\):.*/\1: blank before a tab/'
 )
