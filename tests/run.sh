@@ -66,15 +66,25 @@ execute()
 	esac
 }
 
+# spent: the seconds since the test began, and those of a core that it took, whatever else ran
+spent()
+{
+	awk -v clock=$(($(date +%s) - start)) 'NR == 2 {
+		split($0, t, /[ms ]+/)
+		printf "%ds, %.1f of a core", clock, 60 * (t[1] + t[3]) + t[2] + t[4]
+	}' "$out.times"
+}
+
 # program KIND FILE: counts one test
 program()
 {
 	execute "$1" "$2" >"$out" 2>&1
 	rc=$?
+	times >"$out.times"
 	passed=$((rc == 0)) failed=$((rc != 0)) skipped=0
 	word=ok
 	[ "$rc" = 0 ] || word=FAIL
-	printf '  %-4s  %s (%ss)\n' "$word" "${2%.*}" $(($(date +%s) - start))
+	printf '  %-4s  %s (%s)\n' "$word" "${2%.*}" "$(spent)"
 	[ "$rc" = 0 ] || sed 's/^/        /' "$out"
 	[ "$1" != faults ] || [ -z "${N:-}" ] || cat "$out"
 }
@@ -84,14 +94,14 @@ bats_file()
 {
 	bats --tap "$1" >"$out" 2>&1
 	rc=$?
+	times >"$out.times"
 	failed=$(grep -c '^not ok ' "$out")
 	skipped=$(grep -c '^ok .* # skip' "$out")
 	passed=$(($(grep -c '^ok ' "$out") - skipped))
 	[ "$rc" = 0 ] || [ "$failed" -gt 0 ] || failed=1
 	word=ok
 	[ "$failed" = 0 ] || word=FAIL
-	printf '  %-4s  %s: %s ok, %s failed (%ss)\n' "$word" "$1" "$passed" "$failed" \
-		$(($(date +%s) - start))
+	printf '  %-4s  %s: %s ok, %s failed (%s)\n' "$word" "$1" "$passed" "$failed" "$(spent)"
 	grep '# skip' "$out" | sed 's/^/        /'
 	[ "$failed" = 0 ] || sed 's/^/        /' "$out"
 }
@@ -106,7 +116,7 @@ one()
 	esac >"$out.lines"
 	cat "$out.lines"
 	echo "$passed $failed $skipped" >>"$TALLY"
-	rm -f "$out" "$out.lines"
+	rm -f "$out" "$out.lines" "$out.times"
 }
 
 if [ "$1" = --one ]; then
