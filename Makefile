@@ -96,8 +96,9 @@ $(progs):
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(extra) $(LIBS)
 
 $(B)/libmikoshi.a: $(lib_obj)
+$(B)/libmikoshi.a $(B)/tests/lib.a:
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar Dcr $@ $^
+	$(Q)mkdir -p $(@D) && rm -f $@ && ar Dcr $@ $^
 
 $(B)/%.c.o: %.c $(B)/flags
 	$(call say,CC,$<)
@@ -180,8 +181,12 @@ sim_product := $(patsubst %,$(B)/bin/%.c.o,mtrain mtok mshard mckpt mexport) \
 	$(ckpt_obj) $(export_obj) $(lib_obj)
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
-test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) \
-	$(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
+# An archive, of which the linker takes what a test needs: all objects would take it four times as
+# long.
+test_obj := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) \
+	$(ckpt_obj) $(export_obj) $(train_obj)
+test_lib := $(B)/tests/lib.a $(B)/libmikoshi.a
+$(B)/tests/lib.a: $(test_obj)
 
 # A simulator with sanitizers is built by `make SAN=address sim`: it takes minutes, and tests of
 # variants do not need it.
@@ -190,13 +195,12 @@ tests: $(progs) $(unit_bin) $(op_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults
 $(B)/tests/unit/command: $(B)/tests/faults/command.c.o
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $(filter-out $(test_lib),$^) $(test_lib) $(train_libs) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) $(test_lib) $(train_libs) $(LIBS)
 # The cases of an operation, and what runs them.
-$(op_bin): $(B)/%: $(B)/%.c.o $(B)/tests/op/driver.c.o $(B)/tests/op/problem.c.o $(train_obj) \
-		$(B)/libmikoshi.a
+$(op_bin): $(B)/%: $(B)/%.c.o $(B)/tests/op/driver.c.o $(B)/tests/op/problem.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
-$(gpu_bin): $(B)/%: $(B)/%.c.o $(train_obj) $(B)/libmikoshi.a
+$(gpu_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
 $(fuzz_bin): $(B)/%: $(B)/%.c.o $(B)/tests/fuzz/driver.c.o $(test_lib)
