@@ -8,8 +8,6 @@
 #include "ckpt/copy.h"
 #include "ckpt/verbs.h"
 
-#include <string.h>
-
 struct cast_config {
 	int dtype; /* of copy_dtypes, but for the first */
 	bool no_optim, force;
@@ -22,21 +20,6 @@ static const struct opt cast_opts[] = {
 	FLAG(struct cast_config, "force", force, "write into a directory that holds a checkpoint"),
 	OPT_END,
 };
-
-/* The state, whose line of the type of the run's weights is replaced: mexport goes by it. */
-static void
-set_dtype(const char *state, enum dtype t, struct str *out)
-{
-	for (const char *line = state; *line;) {
-		size_t n = strcspn(line, "\n");
-
-		n += line[n] == '\n';
-		if (strcspn(line, " \t") != 5 || strncmp(line, "dtype", 5))
-			str_add(out, line, n);
-		line += n;
-	}
-	str_addf(out, "dtype %s\n", dtype_name(t));
-}
 
 static int
 run_cast(const struct opt_parse *p, int argc, char **argv, struct err *e)
@@ -62,7 +45,9 @@ run_cast(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	s = source_open(argv[0], e);
 	if (!s)
 		return CLI_FAILED;
-	set_dtype(s->state_text.buf, o.dtype, &state);
+	/* mexport goes by the type in the state */
+	str_adds(&state, s->state_text.buf);
+	state_edit(&state, "dtype", "%s", dtype_name(o.dtype));
 	o.save = argv[1];
 	o.options = s->options.buf;
 	o.state = state.buf;

@@ -236,6 +236,24 @@ check_finite(const struct copy *c, struct str *notes, struct err *e)
 	    src->path, wrong, src->count, src->param[first].name);
 }
 
+/* Opens the sources once more: what has another sum now has changed while it was read, and earlier
+ * parts of it may be of another state than later ones. */
+static int
+check_unchanged(const struct provenance_sources *of, struct err *e)
+{
+	for (int i = 0; i < of->count; i++) {
+		const struct source *was = of->from[i];
+		struct source *now = source_open(was->path, e);
+		bool same =
+		    now && now->kind == was->kind && now->kind->hash(now) == was->kind->hash(was);
+
+		source_close(now);
+		if (!same)
+			return err_at(e, was->path, 0, "has changed while it was read");
+	}
+	return 0;
+}
+
 /* Writes all files into the temporary directory, and commits it or removes it. */
 int
 copy_source(struct source *src, const struct copy_options *o, struct str *notes, struct err *e)
@@ -245,7 +263,9 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 		.iteration = src->state.iteration,
 		.fresh = !o->force,
 		.options = o->options };
-	struct copy_target target = { o->save, (o->origin ? o->origin : src)->path,
+	const struct provenance_sources itself = { &src, 1, NULL, NULL },
+					*origin = o->origin ? o->origin : &itself;
+	struct copy_target target = { o->save, origin->from[origin->count - 1]->path,
 		src->state.iteration, o->force };
 	bool begun;
 	int rc;
@@ -257,13 +277,15 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 		c.nonfinite = mem_zalloc((size_t)src->count, sizeof *c.nonfinite);
 	str_adds(&c.state, o->state);
 	if (o->given)
-		provenance_add(&c.state, o->verb, o->given, o->origin ? o->origin : src);
+		provenance_add(&c.state, o->verb, o->given, origin);
 	rc = ckpt_begin(o->save, commit.iteration, true, c.tmp, e);
 	begun = rc == 0;
 	for (int64_t rank = 0; rank < layout_world(o->layout) && rc == 0; rank++)
 		rc = lock_check(c.lock, e) < 0 ? -1 : write_rank(&c, (int)rank, e);
 	if (rc == 0)
 		rc = check_finite(&c, notes, e);
+	if (rc == 0 && o->origin)
+		rc = check_unchanged(origin, e);
 	if (rc == 0)
 		rc = copy_check(&target, c.lock, e);
 	commit.state = c.state.buf;

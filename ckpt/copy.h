@@ -2,9 +2,9 @@
 #ifndef CKPT_COPY_H
 #define CKPT_COPY_H
 
+#include "ckpt/provenance.h"
 #include "lib/base/lock.h"
 #include "lib/base/opt.h"
-#include "lib/ckpt/source.h"
 #include "lib/model/split.h"
 
 #include <stdbool.h>
@@ -18,7 +18,9 @@ struct copy_options {
 	/* what is recorded as the checkpoint's provenance; NULL: nothing is */
 	const char *verb;
 	const struct opt_parse *given;
-	const struct source *origin; /* whose format and sum it names; NULL: those of the source */
+	/* whose formats and sums it names, and that must be the same at the end; NULL: those of
+	 * the source */
+	const struct provenance_sources *origin;
 	const struct layout *layout; /* whose ranks' files are written */
 	enum dtype dtype;            /* of the weights; DTYPE_NONE: as they are stored */
 	bool no_optim, force;

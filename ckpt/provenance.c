@@ -7,8 +7,8 @@
 #include <string.h>
 
 void
-provenance_add(
-    struct str *state, const char *verb, const struct opt_parse *given, const struct source *s)
+provenance_add(struct str *state, const char *verb, const struct opt_parse *given,
+    const struct provenance_sources *of)
 {
 	static const char key[] = "provenance_";
 	struct str options = { 0 };
@@ -22,7 +22,16 @@ provenance_add(
 	for (char *line = options.buf ? strtok_r(options.buf, "\n", &rest) : NULL; line;
 	     line = strtok_r(NULL, "\n", &rest))
 		str_addf(state, " --%s", line);
-	str_addf(
-	    state, "; %s %s; %s\n", s->kind->name, hash_text(s->kind->hash(s), sum), cli_release());
+	if (of->how)
+		str_addf(state, "; %s", of->how);
+	for (int i = 0; i < of->count; i++) {
+		const struct source *s = of->from[i];
+
+		str_addf(state, "%s %s %s", i ? "," : ";", s->kind->name,
+		    hash_text(s->kind->hash(s), sum));
+		if (of->weight)
+			str_addf(state, " %.10g", of->weight[i]);
+	}
+	str_addf(state, "; %s\n", cli_release());
 	str_release(&options);
 }

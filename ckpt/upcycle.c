@@ -47,17 +47,17 @@ static const struct opt upcycle_opts[] = {
 static int
 run_upcycle(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
-	static const struct layout one = { 1, 1, 1, 1 };
 	const struct upcycle_config *c = p->cfg;
-	struct upcycle_rule rule = { c->num_experts, c->topk, c->ratio, c->router_std,
-		(uint64_t)c->seed };
-	struct copy_options o = { .verb = "upcycle",
+	struct upcycle_rule rule = { c->num_experts, c->topk, c->ratio,
+		opt_given(p, "router-init-std") ? c->router_std : -1, (uint64_t)c->seed };
+	struct derived_job job = { .kind = &derived_upcycled,
+		.rule = &rule,
+		.path = (const char *const *)argv,
+		.count = 1,
+		.verb = "upcycle",
 		.given = p,
-		.layout = &one,
 		.dtype = copy_types[c->dtype],
 		.force = c->force };
-	struct str notes = { 0 };
-	struct source *dense, *s = NULL;
 	int rc = cli_operands(argc, 2, "SRC DST", e);
 
 	if (rc)
@@ -66,28 +66,8 @@ run_upcycle(const struct opt_parse *p, int argc, char **argv, struct err *e)
 		err_set(e, "--num-experts: needed, such as 8");
 		return CLI_USAGE;
 	}
-	dense = source_open(argv[0], e);
-	if (!dense)
-		return CLI_FAILED;
-	if (!opt_given(p, "router-init-std"))
-		rule.router_std = dense->config.init_method_std;
-	str_add(&notes, dense->notes.buf, dense->notes.len);
-	rc = source_require(dense, e);
-	if (rc == 0 && !(s = upcycled_open(dense, &rule, e)))
-		rc = -1;
-	if (rc == 0) {
-		if (dense->rule)
-			str_addf(&notes, "%s: the optimizer's state is left out\n", dense->path);
-		o.save = argv[1];
-		o.origin = dense;
-		o.options = s->options.buf;
-		o.state = s->state_text.buf;
-		rc = copy_source(s, &o, &notes, e);
-	}
-	cli_notes(&notes);
-	source_close(s);
-	source_close(dense);
-	return rc;
+	job.save = argv[1];
+	return derived_run(&job, e);
 }
 
 const struct verb verb_upcycle = { .name = "upcycle",

@@ -33,8 +33,7 @@ struct sums {
 };
 
 struct upcycled {
-	struct source s;
-	struct source *dense;
+	struct derived d;
 	struct upcycle_rule rule;
 	int layer; /* whose sums these are; -1: none yet */
 	struct sums sums[MATRICES];
@@ -42,9 +41,15 @@ struct upcycled {
 };
 
 static struct upcycled *
-upcycled_of(const struct source *s)
+upcycled_of(const struct derived *d)
 {
-	return (struct upcycled *)(uintptr_t)s;
+	return (struct upcycled *)(uintptr_t)d;
+}
+
+static struct source *
+dense_of(const struct upcycled *u)
+{
+	return u->d.from[0];
 }
 
 /* The number of an expert's matrix; -1: the parameter is none. */
@@ -70,35 +75,43 @@ dense_param(const struct upcycled *u, const struct param *p)
 		of.in_layer = matrices[m].dense;
 		of.expert = -1;
 	}
-	i = source_index(u->dense, &of);
+	i = source_index(dense_of(u), &of);
 	if (i < 0)
 		BUG("'%s' is of no parameter of the dense model", p->name);
-	return &u->dense->param[i];
+	return &dense_of(u)->param[i];
 }
 
 /* A router has the type of its layer's MLP. */
 static const struct param *
 typical_param(const struct upcycled *u, const struct param *p)
 {
+	const struct source *dense = dense_of(u);
+
 	if (!param_is(p, "mlp.router.weight"))
 		return dense_param(u, p);
-	for (int i = 0; i < u->dense->count; i++)
-		if (u->dense->param[i].layer == p->layer &&
-		    param_is(&u->dense->param[i], "mlp.linear_down.weight"))
-			return &u->dense->param[i];
+	for (int i = 0; i < dense->count; i++)
+		if (dense->param[i].layer == p->layer &&
+		    param_is(&dense->param[i], "mlp.linear_down.weight"))
+			return &dense->param[i];
 	BUG("layer %d has no MLP", p->layer);
 }
 
+/* New numbers are computed, and rounded to the type of the old ones; the rest is copied. */
 static bool
-find_part(const struct source *s, const struct source_part *p, struct source_stored *out)
+find_origin(const struct derived *d, const struct source_part *p, struct derived_origin *out)
 {
-	const struct upcycled *u = upcycled_of(s);
-	struct source_part of = { .param = typical_param(u, p->param) };
+	const struct upcycled *u = upcycled_of(d);
+	bool anew = param_is(p->param, "mlp.router.weight") ||
+	    (u->rule.ratio > 0 && matrix_of(p->param) >= 0);
 
-	if (p->state || p->copy || !u->dense->kind->find(u->dense, &of, out))
+	if (p->state)
 		return false;
-	out->copies = 1;
-	return true;
+	out->param = typical_param(u, p->param);
+	if (!anew)
+		out->from = dense_of(u);
+	else
+		out->dtype = source_dtype(dense_of(u), out->param, NULL);
+	return out->from || out->dtype != DTYPE_NONE;
 }
 
 /* --- channels --------------------------------------------------------------------------------- */
@@ -109,7 +122,7 @@ static int
 sum_matrix(struct upcycled *u, int matrix, const struct param *p, double *room, struct err *e)
 {
 	struct source_part whole = { .param = p, .slice = slice_whole(p->ndim, p->shape) };
-	size_t bytes = (size_t)u->s.config.ffn_hidden_size * sizeof(double);
+	size_t bytes = (size_t)u->d.s.config.ffn_hidden_size * sizeof(double);
 	struct sums *to = &u->sums[matrix];
 	struct slabs w = { 0 };
 	int rc = 0;
@@ -121,7 +134,7 @@ sum_matrix(struct upcycled *u, int matrix, const struct param *p, double *room, 
 		const struct slice *slice = &w.item[k].slice;
 		const double *x = room;
 
-		rc = source_read(u->dense, &w.item[k], DTYPE_F64, room, e);
+		rc = source_read(dense_of(u), &w.item[k], DTYPE_F64, room, e);
 		for (int64_t r = 0; r < slice->count[0] && rc == 0; r++)
 			for (int64_t c = 0; c < slice->count[1]; c++, x++) {
 				int64_t i =
@@ -139,6 +152,7 @@ sum_matrix(struct upcycled *u, int matrix, const struct param *p, double *room, 
 static int
 need_sums(struct upcycled *u, const struct param *expert, struct err *e)
 {
+	const struct source *dense = dense_of(u);
 	double *room;
 	int rc = 0;
 
@@ -146,11 +160,11 @@ need_sums(struct upcycled *u, const struct param *expert, struct err *e)
 		return 0;
 	u->layer = -1;
 	room = mem_alloc(SLAB_ELEMENTS, sizeof *room);
-	for (int i = 0; i < u->dense->count && rc == 0; i++)
+	for (int i = 0; i < dense->count && rc == 0; i++)
 		for (int m = 0; m < MATRICES && rc == 0; m++)
-			if (u->dense->param[i].layer == expert->layer &&
-			    param_is(&u->dense->param[i], matrices[m].dense))
-				rc = sum_matrix(u, m, &u->dense->param[i], room, e);
+			if (dense->param[i].layer == expert->layer &&
+			    param_is(&dense->param[i], matrices[m].dense))
+				rc = sum_matrix(u, m, &dense->param[i], room, e);
 	free(room);
 	if (rc == 0)
 		u->layer = expert->layer;
@@ -162,7 +176,7 @@ need_sums(struct upcycled *u, const struct param *expert, struct err *e)
 static int64_t
 choose_channels(struct upcycled *u, const struct param *expert)
 {
-	int64_t n = u->s.config.ffn_hidden_size, chosen = 0,
+	int64_t n = u->d.s.config.ffn_hidden_size, chosen = 0,
 		want = (int64_t)(u->rule.ratio * (double)n);
 	uint32_t stream;
 	char name[64];
@@ -184,9 +198,9 @@ static void
 measure(const struct upcycled *u, int matrix, int64_t chosen, double *mean, double *deviation)
 {
 	const struct sums *of = &u->sums[matrix];
-	double n = (double)(chosen * u->s.config.hidden_size), sum = 0, squares = 0, variance;
+	double n = (double)(chosen * u->d.s.config.hidden_size), sum = 0, squares = 0, variance;
 
-	for (int64_t i = 0; i < u->s.config.ffn_hidden_size; i++)
+	for (int64_t i = 0; i < u->d.s.config.ffn_hidden_size; i++)
 		if (u->anew[i]) {
 			sum += of->sum[i];
 			squares += of->squares[i];
@@ -206,29 +220,23 @@ struct renewal {
 
 static void
 renew_row(const struct upcycled *u, const struct source_part *p, int64_t row,
-    const struct renewal *how, struct dtype_array dst)
+    const struct renewal *how, double *dst)
 {
 	const int64_t at[2] = { p->slice.start[0] + row, p->slice.start[1] };
 	int64_t n = p->slice.count[1];
-	size_t size = dtype_size(dst.type);
-	double *x = mem_alloc((size_t)n, sizeof *x);
-	char *to = (char *)(uintptr_t)dst.data + (size_t)(row * n) * size;
+	double *x = mem_alloc((size_t)n, sizeof *x), *to = dst + row * n;
 
 	rng_normal(u->rule.seed, (uint64_t)(at[0] * p->param->shape[1] + at[1]), n,
 	    rng_stream(p->param->name), STEP_NUMBERS, x);
 	for (int64_t i = 0; i < n; i++)
-		x[i] = how->mean + how->deviation * x[i];
-	if (!how->columns)
-		dtype_convert(to, dst.type, x, DTYPE_F64, n);
-	for (int64_t i = 0; how->columns && i < n; i++)
-		if (how->columns[at[1] + i])
-			dtype_convert(to + (size_t)i * size, dst.type, &x[i], DTYPE_F64, 1);
+		if (!how->columns || how->columns[at[1] + i])
+			to[i] = how->mean + how->deviation * x[i];
 	free(x);
 }
 
 /* Writes new numbers into the channels of a box that are replaced. */
 static int
-renew(struct upcycled *u, const struct source_part *p, struct dtype_array dst, struct err *e)
+renew(struct upcycled *u, const struct source_part *p, double *dst, struct err *e)
 {
 	int matrix = matrix_of(p->param);
 	int64_t chosen;
@@ -248,42 +256,29 @@ renew(struct upcycled *u, const struct source_part *p, struct dtype_array dst, s
 }
 
 static int
-read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
+compute(struct derived *d, const struct source_part *p, double *dst, struct err *e)
 {
-	struct upcycled *u = upcycled_of(s);
+	struct upcycled *u = upcycled_of(d);
 	const struct renewal noise = { .deviation = u->rule.router_std };
 	struct source_part of = *p;
-	struct source_stored how;
 
-	if (!find_part(s, p, &how))
-		BUG("'%s' is not held", p->param->name);
 	of.param = dense_param(u, p->param);
 	if (!of.param) {
 		for (int64_t r = 0; r < p->slice.count[0]; r++)
-			renew_row(u, p, r, &noise, (struct dtype_array){ dst, how.dtype });
+			renew_row(u, p, r, &noise, dst);
 		return 0;
 	}
-	if (u->dense->kind->read(u->dense, &of, dst, e) < 0)
+	if (source_read(dense_of(u), &of, DTYPE_F64, dst, e) < 0)
 		return -1;
-	if (matrix_of(p->param) < 0 || u->rule.ratio == 0)
-		return 0;
-	return renew(u, p, (struct dtype_array){ dst, how.dtype }, e);
+	return renew(u, p, dst, e);
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static uint64_t
-dense_hash(const struct source *s)
-{
-	const struct source *dense = upcycled_of(s)->dense;
-
-	return dense->kind->hash(dense);
-}
-
 static void
-release(struct source *s)
+release(struct derived *d)
 {
-	struct upcycled *u = upcycled_of(s);
+	struct upcycled *u = upcycled_of(d);
 
 	for (int m = 0; m < MATRICES; m++) {
 		free(u->sums[m].sum);
@@ -292,56 +287,39 @@ release(struct source *s)
 	free(u->anew);
 }
 
-/* Not among the kinds that a path is asked for: it has no files of its own. */
-static const struct source_kind source_upcycled = {
-	.name = "model to upcycle",
-	.find = find_part,
-	.read = read_part,
-	.hash = dense_hash,
-	.close = release,
-};
-
 /* The model with experts, of the width of the MLP. */
 static int
-set_model(struct model_config *c, const struct upcycle_rule *rule, struct err *e)
+set_model(struct derived *d, struct err *e)
 {
+	struct upcycled *u = upcycled_of(d);
+	struct model_config *c = &d->s.config;
+	size_t channels = (size_t)c->ffn_hidden_size;
+
+	u->rule = *(const struct upcycle_rule *)d->rule;
+	u->layer = -1;
+	if (u->rule.router_std < 0)
+		u->rule.router_std = c->init_method_std;
 	if (c->num_experts)
-		return err_set(e, "the model has %lld experts already", (long long)c->num_experts);
-	c->num_experts = rule->num_experts;
-	c->moe_router_topk = rule->topk;
+		return err_at(e, d->s.path, 0, "the model has %lld experts already",
+		    (long long)c->num_experts);
+	c->num_experts = u->rule.num_experts;
+	c->moe_router_topk = u->rule.topk;
 	c->moe_ffn_hidden_size = c->ffn_hidden_size;
 	c->moe_router_score_function = ROUTER_SCORE_SOFTMAX;
 	c->moe_router_pre_softmax = false;
-	return model_check(c, e);
-}
-
-struct source *
-upcycled_open(struct source *dense, const struct upcycle_rule *rule, struct err *e)
-{
-	struct source *s = source_new(&source_upcycled, sizeof(struct upcycled), dense->path);
-	struct upcycled *u = upcycled_of(s);
-	size_t channels = (size_t)dense->config.ffn_hidden_size;
-	struct err why;
-
-	u->dense = dense;
-	u->rule = *rule;
-	u->layer = -1;
-	s->config = dense->config;
-	if (set_model(&s->config, rule, &why) < 0) {
-		err_at(e, dense->path, 0, "%s", why.msg);
-		source_close(s);
-		return NULL;
-	}
 	for (int m = 0; m < MATRICES; m++) {
 		u->sums[m].sum = mem_alloc(channels, sizeof(double));
 		u->sums[m].squares = mem_alloc(channels, sizeof(double));
 	}
 	u->anew = mem_alloc(channels, sizeof *u->anew);
-	source_set_model(s);
-	str_adds(&s->state_text, dense->state_text.buf);
-	if (state_parse(&s->state, s->state_text.buf, s->path, e) < 0) {
-		source_close(s);
-		return NULL;
-	}
-	return s;
+	return 0;
 }
+
+const struct derived_kind derived_upcycled = {
+	.name = "model to upcycle",
+	.size = sizeof(struct upcycled),
+	.model = set_model,
+	.origin = find_origin,
+	.compute = compute,
+	.release = release,
+};

@@ -1,5 +1,5 @@
 /*
- * upcycled.h - a dense model as a source of a model with experts
+ * upcycled.h - a dense model as a source of a model with experts (derived.h)
  *
  * Every expert of a layer is a copy of its MLP. With a ratio above 0, that share of the channels of
  * each expert is replaced: the same channels of gate, up and down, drawn for each expert alone, get
@@ -12,19 +12,16 @@
 #ifndef CKPT_UPCYCLED_H
 #define CKPT_UPCYCLED_H
 
-#include "lib/ckpt/source.h"
+#include "ckpt/derived.h"
 
 struct upcycle_rule {
 	int64_t num_experts, topk;
 	double ratio;      /* of channels that are replaced, 0 to 1 */
-	double router_std; /* of the router's numbers */
+	double router_std; /* of the router's numbers; below 0: the model's own of new weights */
 	uint64_t seed;
 };
 
-/*
- * Reads from `dense`, which has no problem and is the caller's until the result is closed. The
- * optimizer's state is not part of it. NULL with the reason when the model cannot have experts.
- */
-struct source *upcycled_open(struct source *dense, const struct upcycle_rule *rule, struct err *e);
+/* Of one source; derived_job.rule is a struct upcycle_rule. */
+extern const struct derived_kind derived_upcycled;
 
 #endif

@@ -71,6 +71,34 @@ target_is(const char *path, const char *other)
 	    a.st_ino == b.st_ino;
 }
 
+/* Goes up until the root, which is its own parent. */
+bool
+target_inside(const char *path, const char *dir)
+{
+	char at[2 * IO_PATH];
+	struct stat here, above;
+	size_t n = (size_t)snprintf(at, IO_PATH, "%s", path);
+
+	while (n < IO_PATH && n > 0 && stat(at, &here) < 0) {
+		while (n > 0 && at[n - 1] == '/')
+			n--;
+		while (n > 0 && at[n - 1] != '/')
+			n--;
+		at[n] = '\0';
+	}
+	if (n == 0)
+		n = (size_t)snprintf(at, sizeof at, ".");
+	for (; n + 4 < sizeof at && stat(at, &here) == 0; n += 3) {
+		if (target_is(at, dir))
+			return true;
+		memcpy(at + n, "/..", 4);
+		if (stat(at, &above) < 0 ||
+		    (above.st_dev == here.st_dev && above.st_ino == here.st_ino))
+			return false;
+	}
+	return false;
+}
+
 /* Where the file system has no such rename, a link does the same; where it has no links either, a
  * look has to suffice. */
 int

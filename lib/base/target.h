@@ -29,6 +29,9 @@ int target_check_kind(
 bool target_begins(const char *path, const void *head, size_t bytes);
 /* True when both names lead to the same file or directory. */
 bool target_is(const char *path, const char *other);
+/* True when path is the directory, or would be somewhere in it: what is not there yet lies in the
+ * nearest directory above it that is. */
+bool target_inside(const char *path, const char *dir);
 /* Renames a file to a name that nothing has; -1 with the reason, and nothing changed, when it is
  * taken. */
 int target_rename(const char *from, const char *to, struct err *e);

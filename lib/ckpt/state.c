@@ -8,6 +8,7 @@
 #include "lib/ckpt/state.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -378,4 +379,30 @@ state_release(struct run_state *s)
 {
 	mem_pool_release(&s->pool);
 	state_init(s);
+}
+
+void
+state_edit(struct str *text, const char *key, const char *fmt, ...)
+{
+	struct str out = { 0 };
+	size_t len = strlen(key);
+	char value[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(value, sizeof value, fmt, ap);
+	va_end(ap);
+	for (const char *line = text->buf; line && *line;) {
+		size_t n = strcspn(line, "\n");
+
+		n += line[n] == '\n';
+		if (strcspn(line, " \t") != len || strncmp(line, key, len))
+			str_add(&out, line, n);
+		line += n;
+	}
+	if (out.len && out.buf[out.len - 1] != '\n')
+		str_addc(&out, '\n');
+	str_addf(&out, "%s %s\n", key, value);
+	str_release(text);
+	*text = out;
 }

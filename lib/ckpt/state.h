@@ -48,5 +48,8 @@ int state_parse(struct run_state *s, const char *text, const char *name, struct 
 /* Appends lines for all known values. Doubles are printed exactly. */
 void state_print(const struct run_state *s, struct str *out);
 void state_release(struct run_state *s);
+/* In a text of lines, replaces the line of a key, or adds one: the line is the last then. */
+void state_edit(struct str *text, const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

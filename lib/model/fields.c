@@ -406,6 +406,13 @@ differences(
 }
 
 void
+model_replace(const char *text, const struct model_config *c, struct str *out)
+{
+	opt_text_without(rows, text, out);
+	model_dump(c, out);
+}
+
+void
 model_differences(const struct model_config *a, const struct model_config *b, struct str *out)
 {
 	differences(a, b, 0, out);

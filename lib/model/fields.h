@@ -57,6 +57,8 @@ void model_keep_recipe(const struct model_config *from, struct model_config *c);
 
 /* The config as an option file, readable by mtrain --config; checkpoints store it. */
 void model_dump(const struct model_config *c, struct str *out);
+/* Appends an option file in which the model's lines replace those of the text's own. */
+void model_replace(const char *text, const struct model_config *c, struct str *out);
 /* The differences of a and b, one line per option: its name, a's line and b's line, separated by
  * tabs. A line is "'num-layers 2'", or "no num-layers" where there is none. */
 void model_differences(const struct model_config *a, const struct model_config *b, struct str *out);

@@ -79,6 +79,22 @@ test_every_member(void)
 	str_release(&dump);
 }
 
+/* The model of a text gives way to another, and other options stay. */
+static void
+test_replace(void)
+{
+	struct model_config tiny = model_of(TINY), back;
+	struct str dump = { 0 }, text = { 0 };
+
+	model_dump(&every, &dump);
+	str_adds(&dump, "lr 0.5\n");
+	model_replace(dump.buf, &tiny, &text);
+	back = model_of(text.buf);
+	CHECK(!memcmp(&back, &tiny, sizeof back) && !strncmp(text.buf, "lr 0.5\n", 7));
+	str_release(&dump);
+	str_release(&text);
+}
+
 /* All lines of a dump except Megatron-LM's switch are compared. */
 static void
 test_every_difference(void)
@@ -160,6 +176,7 @@ int
 main(void)
 {
 	test_every_member();
+	test_replace();
 	test_every_difference();
 	test_rotary();
 	test_base();

@@ -8,12 +8,10 @@
 #include "ckpt/reshard.h"
 #include "ckpt/verify.h"
 #include "lib/base/io.h"
-#include "lib/base/mem.h"
-#include "lib/base/rng.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/model/family.h"
-#include "lib/model/fields.h"
 #include "tests/check.h"
+#include "tests/made_checkpoint.h"
 #include "tests/sized_model.h"
 
 #include <unistd.h>
@@ -25,73 +23,23 @@ tiny_llama(int64_t vocab)
 	return sized_llama((struct model_sizes){ 2, 16, 4, 2, 24, 32, vocab });
 }
 
-/* Writes one tensor of random numbers. */
-static int
-write_tensor(struct ckpt_writer *w, const char *name, int64_t count, bool large, struct err *e)
-{
-	double *x = mem_alloc((size_t)count, sizeof *x);
-	float *f = mem_alloc((size_t)count, sizeof *f);
-	int rc;
-
-	rng_normal(1, 0, count, rng_stream(name), 0, x);
-	for (int64_t i = 0; i < count; i++)
-		f[i] = (float)x[i];
-	if (large)
-		f[0] = 1e6f;
-	rc = ckpt_write(w, f, e);
-	free(x);
-	free(f);
-	return rc;
-}
-
 /* Writes SAVE/iter_0000007 with fp32 weights and Adam's moments, one piece per tensor. */
 static int
 make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e)
 {
 	struct model_config c = tiny_llama(vocab);
-	struct str options = { 0 }, manifest = { 0 };
-	struct ckpt_commit commit = { .save = save,
+	const struct made_checkpoint m = { .save = save,
+		.config = &c,
 		.iteration = 7,
-		.state = "iteration 7\nconsumed_train_samples 112\noptimizer_steps "
-			 "7\nskipped_iterations 0\ndtype BF16\noptimizer adam\n" };
-	struct param *p;
-	char tmp[IO_PATH], name[128];
-	int n = model_params(&c, &p), first = !strcmp(kind, "missing"), rc,
-	    states = optim_num_states(optim_rules) - !strcmp(kind, "half");
-	struct ckpt_writer *w;
+		.dtype = DTYPE_F32,
+		.states = optim_num_states(optim_rules) - !strcmp(kind, "half"),
+		.seed = 1,
+		.missing = !strcmp(kind, "missing"),
+		.extra = !strcmp(kind, "extra"),
+		.shape = !strcmp(kind, "shape"),
+		.large = !strcmp(kind, "large") };
 
-	if (ckpt_begin(save, 7, true, tmp, e) < 0 || !(w = ckpt_writer_new(tmp, 0, e)))
-		return -1;
-	if (!strcmp(kind, "extra"))
-		strcpy(p[n - 1].name, "decoder.final_norm.weight");
-	if (!strcmp(kind, "shape"))
-		p[0].shape[0]--;
-	for (int pass = 0; pass < 2; pass++)
-		for (int i = first; i < n; i++)
-			for (int s = 0; s <= states; s++) {
-				struct slice whole = slice_whole(p[i].ndim, p[i].shape);
-
-				source_name(&p[i], s ? optim_rules->states[s - 1] : NULL, name);
-				if (pass == 0)
-					ckpt_declare(
-					    w, name, DTYPE_F32, p[i].ndim, p[i].shape, &whole);
-				else if (write_tensor(w, name, param_elements(&p[i]),
-					     !strcmp(kind, "large") && i == n - 1, e) < 0)
-					return -1;
-			}
-	if (ckpt_writer_finish(w, &manifest, e) < 0)
-		return -1;
-	str_adds(&options,
-	    "lr 1e-4\nbf16\ntensor-model-parallel-size 1\npipeline_model_parallel_size "
-	    "1\ndata-path 1 \"a b\"\n");
-	model_dump(&c, &options);
-	commit.manifest = manifest.buf;
-	commit.options = options.buf;
-	rc = ckpt_commit(&commit, e);
-	free(p);
-	str_release(&options);
-	str_release(&manifest);
-	return rc;
+	return made_write(&m, e);
 }
 
 /* Number of problems that verify finds. */

@@ -118,10 +118,25 @@ test_round_trip(void)
 	str_release(&out);
 }
 
+/* A line is replaced wherever it is, and one that only begins so stays. */
+static void
+test_edit(void)
+{
+	struct str text = { 0 };
+
+	str_adds(&text, "iteration 2\nseed 1\niterations_ 5");
+	state_edit(&text, "iteration", "%d", 7);
+	CHECK_STR(text.buf, "seed 1\niterations_ 5\niteration 7\n");
+	state_edit(&text, "dtype", "%s", "F32");
+	CHECK_STR(text.buf, "seed 1\niterations_ 5\niteration 7\ndtype F32\n");
+	str_release(&text);
+}
+
 int
 main(void)
 {
 	test_round_trip();
 	test_cases();
+	test_edit();
 	return check_done();
 }

@@ -50,6 +50,11 @@ test_files(void)
 		CHECK_STR(e.msg, "'short' is not a plan: it is not replaced");
 	}
 	CHECK(target_check_kind("plan", &plan, true, &e) == 0);
+	CHECK(target_inside("dir", "dir") && target_inside("dir/", ".") &&
+	    target_inside("dir/no/where", "dir") && target_inside("no/where/", ".") &&
+	    target_inside("dir/../dir", "dir"));
+	CHECK(!target_inside(".", "dir") && !target_inside("no", "dir") &&
+	    !target_inside("dir/..", "dir") && !target_inside("/", "."));
 	CHECK(target_is("plan", "link") && !target_is("plan", "short") && !target_is("plan", "no"));
 	CHECK(target_write("new", false, "1", 1, &e) == 0);
 	CHECK(target_write("new", false, "2", 1, &e) < 0);

@@ -1,0 +1,306 @@
+/* derived.c - a source made of sources: opening, reading and writing whatever the kind */
+#include "ckpt/copy.h"
+#include "ckpt/derived.h"
+#include "ckpt/provenance.h"
+#include "lib/base/cli.h"
+#include "lib/base/mem.h"
+#include "lib/base/target.h"
+#include "lib/ckpt/ckpt.h"
+#include "lib/model/fields.h"
+#include "lib/model/layout_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct derived *
+derived_of(const struct source *s)
+{
+	return (struct derived *)(uintptr_t)s;
+}
+
+struct source *
+derived_last(const struct derived *d)
+{
+	return d->from[d->count - 1];
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* The tensors of the run are those of the last source. */
+static bool
+find_origin(const struct derived *d, const struct source_part *p, struct derived_origin *out)
+{
+	const struct param *of_run = source_of_run(&d->s, p->param->name);
+
+	*out = (struct derived_origin){ .dtype = DTYPE_NONE };
+	if (p->copy)
+		return false;
+	if (!of_run)
+		return d->kind->origin(d, p, out);
+	out->from = derived_last(d);
+	out->param = of_run;
+	return true;
+}
+
+static bool
+find_part(const struct source *s, const struct source_part *p, struct source_stored *out)
+{
+	struct derived_origin o;
+	struct source_part of = { 0 };
+
+	if (!find_origin(derived_of(s), p, &o))
+		return false;
+	*out = (struct source_stored){ o.dtype, 1, 1 };
+	if (!o.from)
+		return true;
+	of.param = o.param;
+	of.state = o.state;
+	if (!o.from->kind->find(o.from, &of, out))
+		return false;
+	out->copies = 1;
+	return true;
+}
+
+/* Room of so many bytes. */
+static void *
+room(void **at, size_t *have, size_t bytes)
+{
+	if (*have < bytes) {
+		free(*at);
+		*at = mem_alloc(bytes, 1);
+		*have = bytes;
+	}
+	return *at;
+}
+
+/* Rounds once what the kind computes. */
+static int
+compute(struct derived *d, const struct source_part *p, struct dtype_array dst, struct err *e)
+{
+	int64_t n = slice_elements(&p->slice);
+	void *to = (void *)(uintptr_t)dst.data, *numbers = d->numbers;
+	struct dtype_lost lost;
+
+	if (dst.type == DTYPE_F64)
+		return d->kind->compute(d, p, to, e);
+	d->numbers = room(&numbers, &d->numbers_bytes, (size_t)n * sizeof(double));
+	if (d->kind->compute(d, p, d->numbers, e) < 0)
+		return -1;
+	dtype_convert(to, dst.type, d->numbers, DTYPE_F64, n);
+	lost = dtype_count_lost((struct dtype_array){ d->numbers, DTYPE_F64 }, dst, n);
+	d->s.lost.overflows += lost.overflows;
+	d->s.lost.underflows += lost.underflows;
+	return 0;
+}
+
+static int
+read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
+{
+	struct derived *d = derived_of(s);
+	struct source_part of = *p;
+	struct derived_origin o;
+
+	if (!find_origin(d, p, &o))
+		BUG("'%s' is not held", p->param->name);
+	if (!o.from)
+		return compute(d, p, (struct dtype_array){ dst, o.dtype }, e);
+	of.param = o.param;
+	of.state = o.state;
+	return o.from->kind->read(o.from, &of, dst, e);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static uint64_t
+last_hash(const struct source *s)
+{
+	const struct source *last = derived_last(derived_of(s));
+
+	return last->kind->hash(last);
+}
+
+static void
+release(struct source *s)
+{
+	struct derived *d = derived_of(s);
+
+	if (d->kind->release)
+		d->kind->release(d);
+	free(d->numbers);
+}
+
+/* Not among the kinds that a path is asked for: it has no files of its own. */
+static const struct source_kind source_derived = {
+	.name = "model made of others",
+	.find = find_part,
+	.read = read_part,
+	.hash = last_hash,
+	.close = release,
+};
+
+/* Nothing is written into a source, nor over it. */
+static int
+check_place(const struct derived *d, const struct derived_job *job, struct err *e)
+{
+	char dir[IO_PATH];
+
+	ckpt_iter_dir(job->save, d->s.state.iteration, dir);
+	for (int i = 0; i < d->count; i++) {
+		const char *path = d->from[i]->path;
+
+		if (target_inside(job->save, job->path[i]) || target_inside(job->save, path))
+			return err_set(e,
+			    "'%s' is the source '%s', or inside it; give another directory",
+			    job->save, job->path[i]);
+		if (target_is(dir, path))
+			return err_set(
+			    e, "'%s' is a source: it is not replaced; give another directory", dir);
+	}
+	return 0;
+}
+
+/* Opens the sources, as many as open. */
+static int
+open_sources(struct derived *d, const struct derived_job *job, struct err *e)
+{
+	d->from = mem_zalloc((size_t)job->count, sizeof *d->from);
+	for (int i = 0; i < job->count; i++) {
+		struct source *s = source_open(job->path[i], e);
+
+		if (!s)
+			return -1;
+		d->from[d->count++] = s;
+		str_add(&d->s.notes, s->notes.buf, s->notes.len);
+		if (source_require(s, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* What the last source has besides its weights, as far as the kind keeps it. */
+static void
+take_rest(struct derived *d, const struct derived_job *job)
+{
+	const struct source *last = derived_last(d);
+	struct source *s = &d->s;
+	unsigned keeps = d->kind->keeps;
+
+	if (keeps & KEEPS_OPTIM)
+		s->rule = last->rule;
+	else if (last->rule)
+		str_addf(&s->notes, "%s: the optimizer's state is left out\n", last->path);
+	s->averaged = last->averaged && keeps & KEEPS_AVERAGE;
+	if (last->averaged && !s->averaged)
+		str_addf(&s->notes, "%s: the average of the weights is left out\n", last->path);
+	if (keeps & KEEPS_HISTORIES && !job->no_optim) {
+		s->num_of_run = last->num_of_run;
+		memcpy(s->of_run, last->of_run, sizeof s->of_run);
+	} else if (last->num_of_run) {
+		str_addf(&s->notes, "%s: the scales of 8-bit operands are left out\n", last->path);
+	}
+	if (s->num_of_run && d->count > 1)
+		str_addf(&s->notes, "%s: the scales of 8-bit operands are its own\n", last->path);
+}
+
+/* The options of the last source's run, for a model that may be another, in one file. */
+static void
+take_options(struct derived *d)
+{
+	const struct source *last = derived_last(d);
+	static const struct layout one = { 1, 1, 1, 1 };
+	static const struct split_options whole;
+	struct str text = { 0 };
+
+	if (!(d->kind->keeps & KEEPS_RUN_OPTIONS))
+		return;
+	model_replace(last->options.buf, &d->s.config, &text);
+	if (d->s.config.num_layers == last->config.num_layers)
+		str_add(&d->s.options, text.buf, text.len);
+	else
+		layout_replace(text.buf, &one, &whole, &d->s.options);
+	str_release(&text);
+}
+
+/* The model, and with it the table, and the texts. */
+static int
+describe(struct derived *d, const struct derived_job *job, struct err *e)
+{
+	const struct source *last = derived_last(d);
+	struct source *s = &d->s;
+	struct err why;
+
+	snprintf(s->path, sizeof s->path, "%s", last->path);
+	s->config = last->config;
+	str_adds(&s->state_text, last->state_text.buf);
+	if (d->kind->model && d->kind->model(d, e) < 0)
+		return -1;
+	if (model_check(&s->config, &why) < 0)
+		return err_at(e, s->path, 0, "%s", why.msg);
+	take_options(d);
+	source_set_model(s);
+	take_rest(d, job);
+	if (d->kind->state && d->kind->state(d, e) < 0)
+		return -1;
+	return state_parse(&s->state, s->state_text.buf, s->path, e);
+}
+
+struct derived *
+derived_open(const struct derived_job *job, struct err *e)
+{
+	struct derived *d =
+	    derived_of(source_new(&source_derived, job->kind->size, job->path[job->count - 1]));
+
+	d->kind = job->kind;
+	d->rule = job->rule;
+	if (open_sources(d, job, e) == 0 && describe(d, job, e) == 0 && check_place(d, job, e) == 0)
+		return d;
+	derived_close(d);
+	return NULL;
+}
+
+void
+derived_close(struct derived *d)
+{
+	struct source **from = d ? d->from : NULL;
+	int count = d ? d->count : 0;
+
+	source_close(d ? &d->s : NULL);
+	for (int i = 0; i < count; i++)
+		source_close(from[i]);
+	free(from);
+}
+
+int
+derived_write(struct derived *d, const struct derived_job *job, struct err *e)
+{
+	static const struct layout one = { 1, 1, 1, 1 };
+	const struct provenance_sources origin = { d->from, d->count, d->weight, d->how };
+	const struct copy_options o = { .save = job->save,
+		.verb = job->verb,
+		.given = job->given,
+		.origin = &origin,
+		.layout = &one,
+		.dtype = job->dtype,
+		.no_optim = job->no_optim,
+		.force = job->force,
+		.options = d->s.options.buf,
+		.state = d->s.state_text.buf };
+	struct str notes = { 0 };
+	int rc = copy_source(&d->s, &o, &notes, e);
+
+	if (rc == 0 && d->s.lost.overflows)
+		str_addf(&notes,
+		    "%s: %lld numbers are too large for their type and became infinite\n",
+		    job->save, (long long)d->s.lost.overflows);
+	cli_notes(&notes);
+	derived_close(d);
+	return rc;
+}
+
+int
+derived_run(const struct derived_job *job, struct err *e)
+{
+	struct derived *d = derived_open(job, e);
+
+	return d ? derived_write(d, job, e) : -1;
+}

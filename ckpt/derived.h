@@ -1,0 +1,99 @@
+/*
+ * derived.h - a source made of sources: what the verbs that change models have in common
+ *
+ * A kind says which model comes of those that are read, and where each of its tensors has its
+ * numbers: those of one source, whose bytes are copied in their own type, or what the kind computes
+ * in fp64, which is rounded once. copy_source (copy.h) reads it as any other source, a few MiB at a
+ * time, so memory grows neither with the tensors nor with the number of sources, and results depend
+ * neither on the boxes nor on the layout that is written. Sources may be of any format: tensors
+ * meet by the parameter table. To add a verb: a file with its kind and its const struct verb, and
+ * a line in bin/mckpt.c.
+ */
+#ifndef CKPT_DERIVED_H
+#define CKPT_DERIVED_H
+
+#include "lib/base/opt.h"
+#include "lib/ckpt/source.h"
+
+/* Where a parameter, or a state of one, has its numbers. */
+struct derived_origin {
+	/* of which the same box of this parameter or state is copied; NULL: the kind computes it */
+	struct source *from;
+	const struct param *param;
+	const char *state;
+	enum dtype dtype; /* of what is computed */
+};
+
+struct derived;
+
+/* What a kind keeps of the last source besides the weights. What it does not keep is left out,
+ * with a note. */
+enum derived_keeps {
+	KEEPS_OPTIM = 1,      /* the states of the update rule */
+	KEEPS_AVERAGE = 2,    /* the average of the weights */
+	KEEPS_HISTORIES = 4,  /* tensors of the run, of no parameter */
+	KEEPS_RUN_OPTIONS = 8 /* options.conf; without it, the lines of the model alone */
+};
+
+struct derived_kind {
+	const char *name; /* completes "a ..." */
+	size_t size;      /* of the kind's own struct, which begins with its struct derived */
+	unsigned keeps;
+	/* Changes s.config, which is that of the last source, and prepares what it needs; adds
+	 * to s.notes. -1 when the sources do not fit each other or the rule. NULL: one source,
+	 * the same model. */
+	int (*model)(struct derived *d, struct err *e);
+	/* False: the tensor is in no source. Is asked while another thread reads. Not for the
+	 * tensors of the run, which are the last source's. */
+	bool (*origin)(
+	    const struct derived *d, const struct source_part *p, struct derived_origin *out);
+	/* The numbers of a box, row-major and dense. NULL: nothing is computed. */
+	int (*compute)(struct derived *d, const struct source_part *p, double *dst, struct err *e);
+	/* Edits s.state_text, which is that of the last source; NULL: it is kept. */
+	int (*state)(struct derived *d, struct err *e);
+	/* Releases what the kind itself has, also after a failure; NULL: nothing. */
+	void (*release)(struct derived *d);
+};
+
+struct derived {
+	struct source s;
+	const struct derived_kind *kind;
+	struct source **from; /* [count], without problems */
+	int count;
+	const void *rule; /* the verb's own */
+	/* for the record of where it comes from, by the kind: "masters", and a weight for each
+	 * source; NULL: none */
+	const char *how;
+	const double *weight;
+	/* room for boxes, which grows to the largest */
+	double *numbers;
+	size_t numbers_bytes;
+};
+
+/* What a verb asks for. */
+struct derived_job {
+	const struct derived_kind *kind;
+	const void *rule;
+	const char *const *path; /* [count] of sources, in the order of the kind */
+	int count;
+	/* of the copy, as in struct copy_options */
+	const char *save, *verb;
+	const struct opt_parse *given;
+	enum dtype dtype; /* DTYPE_NONE: as the kind has them */
+	bool no_optim, force;
+};
+
+/* Opens all sources and what is made of them, before anything is written. Refuses a directory to
+ * write that is a source or inside one. NULL with the reason; derived_close also closes the
+ * sources. */
+struct derived *derived_open(const struct derived_job *job, struct err *e);
+void derived_close(struct derived *d); /* NULL is ignored */
+/* Writes job->save, prints what there is to note, also after a failure, and closes it. */
+int derived_write(struct derived *d, const struct derived_job *job, struct err *e);
+/* Both. */
+int derived_run(const struct derived_job *job, struct err *e);
+
+/* The last source. */
+struct source *derived_last(const struct derived *d);
+
+#endif
