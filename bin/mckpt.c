@@ -1,20 +1,17 @@
 /*
- * mckpt.c - look at, check, seal, compare, print, import, reshard, cast, upcycle and export
- * checkpoints
+ * mckpt.c - look at, check, compare, convert and change checkpoints
  *
  * The list of its verbs; each is at the end of its file in ckpt/.
  */
 #include "ckpt/verbs.h"
 
 static const struct verb *const verbs[] = { &verb_ls, &verb_info, &verb_verify, &verb_seal,
-	&verb_diff, &verb_cat, &verb_import, &verb_reshard, &verb_cast, &verb_upcycle, &verb_export,
-	NULL };
+	&verb_diff, &verb_cat, &verb_import, &verb_reshard, &verb_cast, &verb_upcycle,
+	&verb_average, &verb_export, NULL };
 
 static const struct tool tool = {
 	.name = "mckpt",
-	.summary =
-	    "look at, check, seal, compare, print, import, reshard, cast, upcycle and export "
-	    "checkpoints",
+	.summary = "look at, check, compare, convert and change checkpoints",
 	.built_in = "CPU",
 	.verbs = verbs,
 };

@@ -109,6 +109,34 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	return o.from->kind->read(o.from, &of, dst, e);
 }
 
+enum { CHUNK = 1 << 13 }; /* elements converted at a time, which stay in a processor's cache */
+
+int
+derived_sum(struct derived *d, const struct derived_term *t, double *sum, struct err *e)
+{
+	int64_t n = slice_elements(&t->part.slice);
+	struct source_stored how;
+	double x[CHUNK];
+	size_t size;
+
+	if (!t->from->kind->find(t->from, &t->part, &how))
+		return err_at(e, t->from->path, 0, "no tensor '%s'", t->part.param->name);
+	size = dtype_size(how.dtype);
+	room(&d->raw, &d->raw_bytes, (size_t)n * size);
+	if (t->from->kind->read(t->from, &t->part, d->raw, e) < 0)
+		return -1;
+	for (int64_t at = 0, k; at < n; at += k) {
+		k = n - at < CHUNK ? n - at : CHUNK;
+		dtype_convert(x, DTYPE_F64, (char *)d->raw + (size_t)at * size, how.dtype, k);
+		/* the sum begins with a number, not with 0, which would lose the sign of -0 */
+		for (int64_t i = 0; i < k && !t->add; i++)
+			sum[at + i] = t->weight * x[i];
+		for (int64_t i = 0; i < k && t->add; i++)
+			sum[at + i] += t->weight * x[i];
+	}
+	return 0;
+}
+
 /* --- opening ---------------------------------------------------------------------------------- */
 
 static uint64_t
@@ -127,6 +155,7 @@ release(struct source *s)
 	if (d->kind->release)
 		d->kind->release(d);
 	free(d->numbers);
+	free(d->raw);
 }
 
 /* Not among the kinds that a path is asked for: it has no files of its own. */
@@ -303,4 +332,70 @@ derived_run(const struct derived_job *job, struct err *e)
 	struct derived *d = derived_open(job, e);
 
 	return d ? derived_write(d, job, e) : -1;
+}
+
+/* --- equal models ----------------------------------------------------------------------------- */
+
+/* The lines of model_differences as one: "'num-layers 2' and 'num-layers 4', ...". */
+static void
+join_differences(char *lines, struct str *out)
+{
+	char *rest, *line = strtok_r(lines, "\n", &rest);
+
+	for (; line; line = strtok_r(NULL, "\n", &rest)) {
+		char *a = strchr(line, '\t') + 1, *b = strchr(a, '\t');
+
+		*b++ = '\0';
+		str_addf(out, "%s%s and %s", out->len ? ", " : "", a, b);
+	}
+}
+
+static int
+same_model(const struct source *a, const struct source *b, struct err *e)
+{
+	struct str lines = { 0 }, all = { 0 };
+	int rc = 0;
+
+	model_weight_differences(&a->config, &b->config, &lines);
+	if (lines.buf)
+		join_differences(lines.buf, &all);
+	/* learned positions are a tensor */
+	if (a->config.position == POSITION_LEARNED &&
+	    a->config.max_position_embeddings != b->config.max_position_embeddings)
+		str_addf(&all,
+		    "%s'max-position-embeddings %lld' and 'max-position-embeddings %lld'",
+		    all.len ? ", " : "", (long long)a->config.max_position_embeddings,
+		    (long long)b->config.max_position_embeddings);
+	if (all.len)
+		rc =
+		    err_set(e, "'%s' and '%s' are different models: %s", a->path, b->path, all.buf);
+	str_release(&lines);
+	str_release(&all);
+	return rc;
+}
+
+int
+derived_same_models(struct derived *d, struct err *e)
+{
+	const struct source *last = derived_last(d), *known = NULL;
+	int unknown = 0;
+
+	for (int i = 0; i < d->count; i++) {
+		const struct source *s = d->from[i];
+
+		if (s != last && same_model(s, last, e) < 0)
+			return -1;
+		unknown += !s->state.tokenizer;
+		if (known && s->state.tokenizer &&
+		    strcmp(known->state.tokenizer, s->state.tokenizer))
+			return err_set(e, "'%s' and '%s' are of different tokenizers: %s and %s",
+			    known->path, s->path, known->state.tokenizer, s->state.tokenizer);
+		if (s->state.tokenizer)
+			known = s;
+	}
+	if (unknown && d->count > 1)
+		str_addf(&d->s.notes,
+		    "%d of %d sources do not say which tokenizer they are of: it is not compared\n",
+		    unknown, d->count);
+	return 0;
 }

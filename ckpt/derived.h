@@ -67,7 +67,8 @@ struct derived {
 	const double *weight;
 	/* room for boxes, which grows to the largest */
 	double *numbers;
-	size_t numbers_bytes;
+	void *raw;
+	size_t numbers_bytes, raw_bytes;
 };
 
 /* What a verb asks for. */
@@ -95,5 +96,16 @@ int derived_run(const struct derived_job *job, struct err *e);
 
 /* The last source. */
 struct source *derived_last(const struct derived *d);
+/* 0 when all sources are of one model and, as far as is known, one tokenizer: -1 with all
+ * differences. Notes a tokenizer that is not known. */
+int derived_same_models(struct derived *d, struct err *e);
+/* sum[i] = weight x[i] of a box of a source, or with add sum[i] + weight x[i], in fp64. */
+struct derived_term {
+	struct source *from;
+	struct source_part part;
+	double weight;
+	bool add;
+};
+int derived_sum(struct derived *d, const struct derived_term *t, double *sum, struct err *e);
 
 #endif

@@ -258,6 +258,57 @@ state_iteration	7" ]
 	fails 1 "mckpt: 'ck' holds a checkpoint already; --force writes into it" mckpt upcycle --num-experts 4 "$hf/llama" ck
 }
 
+@test "average: of checkpoints of a run, by Megatron-LM's options, and of any sources" {
+	"$make_checkpoint" run 131
+	for i in 2 4; do
+		cp -r run/iter_0000007 run/iter_000000$i
+		sed -i "s/^iteration 7/iteration $i/; s/^optimizer_steps 7/optimizer_steps $i/" run/iter_000000$i/state.conf
+		mckpt seal run/iter_000000$i >sealed
+	done
+	left_out="mckpt: run/iter_0000007: the optimizer's state is left out"
+	unknown="sources do not say which tokenizer they are of: it is not compared"
+	fails 0 "mckpt: 2 of 2 $unknown
+$left_out" mckpt average run --last 2 mean
+	[ "$output" = "source	iteration	weight
+run/iter_0000004	4	0.5
+run/iter_0000007	7	0.5" ]
+	mckpt diff --ignore '*.exp_avg*' run/iter_0000007 mean >differences
+	mckpt info mean | grep -q 'state_provenance_0	average --last 2; masters; checkpoint [0-9a-f]* 0.5, checkpoint [0-9a-f]* 0.5; mikoshi '
+	run -0 mckpt average -q --merge-inputs run --start-checkpoint 0 --end-checkpoint 7 --min-iteration-interval 3 \
+		--merge-style minus-sqrt__reverse --merge-output mean2 --merge-save-dtype bfloat16 --output-iteration 9 \
+		--overwrite-merge-output --model-builder gpt --coefficient-seed 3
+	[ "$output" = "source	iteration	weight
+run/iter_0000004	4	0.2928932188
+run/iter_0000007	7	0.7071067812" ]
+	[ "$(mckpt info mean2 | grep -e '^dtype' -e '^lr' -e state_iteration)" = "dtype	BF16
+state_iteration	9" ]
+	fails 0 "mckpt: the weights sum to 0.5: so much is in every tensor
+mckpt: 2 of 2 $unknown
+$left_out" mckpt average --merge-inputs run/iter_0000004:-0.25 run/iter_0000007:0.75 --merge-output half
+	mckpt average -q --merge-preflight-only --merge-style ema --decay 0.5 "$hf/llama" "$hf/llama" none
+	[ ! -e none ]
+}
+
+@test "average refuses what it cannot average, before anything is written" {
+	"$make_checkpoint" a 131
+	mckpt import "$hf/llama" b
+	refused 1 "mckpt: 'a/iter_0000007' and 'b/iter_0000000' are different models: 'num-layers 2' and 'num-layers 4', 'hidden-size 16' and 'hidden-size 64', 'ffn-hidden-size 24' and 'ffn-hidden-size 176', 'num-attention-heads 4' and 'num-attention-heads 8', 'num-query-groups 2' and 'num-query-groups 4', 'kv-channels 4' and 'kv-channels 8', 'vocab-size 131' and 'vocab-size 500', no untie-embeddings-and-output-weights and 'untie-embeddings-and-output-weights'" \
+		mckpt average a b out
+	refused 1 "mckpt: 'a' is the source 'a', or inside it; give another directory" mckpt average --force a a
+	refused 1 "mckpt: 'b/x/y' is the source 'b', or inside it; give another directory" mckpt average b b/x/y
+	refused 2 "mckpt: --merge-inputs a:nan: the weight is not a finite number" mckpt average --merge-inputs a:nan --merge-output out
+	refused 2 "mckpt: --merge-inputs a: must be PATH:WEIGHT" mckpt average --merge-inputs a --merge-output out
+	refused 2 "mckpt: --normalize: the weights sum to 0; their sum must be above 0" \
+		mckpt average --normalize --merge-inputs a:1 a:-1 --merge-output out
+	refused 1 "mckpt: --min-checkpoints 3: there are 2" mckpt average --min-checkpoints 3 a a out
+	refused 1 "mckpt: no 'a/iter_0000009', or it is before --start-checkpoint 0" mckpt average --end-checkpoint 9 a out
+	refused 1 "mckpt: a/iter_0000007: its options say no --seq-length and --global-batch-size: give --start-checkpoint in place of --merge-window-btoks" \
+		mckpt average --merge-window-btoks 1 --end-checkpoint 7 a out
+	refused 2 "mckpt: --last: needs one SRC, the SAVE directory of a run" mckpt average --last 2 a b out
+	refused 2 "mckpt: needs SRC ... DST" mckpt average out
+	[ ! -e out ] && [ ! -e b/x ]
+}
+
 @test "a copy records where it comes from" {
 	mckpt import --dtype fp32 "$hf/llama" a
 	mckpt reshard --tensor-model-parallel-size 2 --no-optim a b
