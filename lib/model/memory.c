@@ -64,12 +64,6 @@ struct rank {
 	unsigned layers[TOGETHER_MAX], passes[TOGETHER_MAX];
 };
 
-struct buffer_list {
-	struct memory_plan *plan;
-	const struct sizes *sizes;
-	int block; /* whose numbers the rows must have */
-};
-
 /* Where the buffers of a level are, and what there is one of each for. */
 static const struct {
 	enum arena arena;
@@ -87,10 +81,8 @@ static const struct {
 
 /* The rank has the buffer of a row, whose phases are its times for now. */
 static void
-take(const struct buffer_list *to, const struct buffer_row *r)
+take(struct memory_plan *m, const struct sizes *z, const struct buffer_row *r)
 {
-	const struct sizes *z = to->sizes;
-	struct memory_plan *m = to->plan;
 	bool again = r->recompute & recompute_modules(&z->shape->recompute);
 	struct buffer b = { .name = r->name,
 		.number = r->buffer,
@@ -111,19 +103,12 @@ take(const struct buffer_list *to, const struct buffer_row *r)
 	m->at[b.number] = (short)m->num_buffers;
 }
 
-/* An absent buffer has 0 bytes and no address. */
-void
-state_buffers(struct buffer_list *to, const struct buffer_row *rows, size_t n)
+/* The rank has the buffers of these rows. */
+static void
+take_rows(struct memory_plan *m, const struct sizes *z, const struct buffer_list *rows)
 {
-	for (const struct buffer_row *r = rows; r < rows + n; r++) {
-		int block = r->buffer >> BLOCK_SHIFT;
-
-		if (block != to->block)
-			BUG("block '%s' states buffer '%s' with a number of block '%s'",
-			    block_name(to->block), r->name, block_name(block));
-		if (r->when)
-			take(to, r);
-	}
+	for (int i = 0; i < rows->count; i++)
+		take(m, z, &rows->row[i]);
 }
 
 /* 0 stays 0, so absent buffers take no memory. */
@@ -445,7 +430,10 @@ take_rank(struct memory_plan *m, const struct rank *r, const struct sizes *z)
 		.updates = x->updates,
 		.gram = x->gram };
 
-	rank_buffers(&(struct buffer_list){ m, z, BLOCK_rank }, z, &has);
+	struct buffer_list rows = { .block = BLOCK_rank };
+
+	rank_buffers(&rows, z, &has);
+	take_rows(m, z, &rows);
 }
 
 /* The rows of the kinds of the stage's blocks, each kind once; returns the bits of those that have
@@ -459,12 +447,14 @@ take_kinds(struct memory_plan *m, const struct sizes *z)
 		const struct block_kind *k = m->block[i].kind;
 		int number = block_number(k), before = m->num_buffers;
 		unsigned kind = 1U << number;
+		struct buffer_list rows = { .block = number };
 
 		if (taken & kind)
 			continue;
 		taken |= kind;
 		if (k->buffers)
-			k->buffers(&(struct buffer_list){ m, z, number }, z);
+			k->buffers(&rows, z);
+		take_rows(m, z, &rows);
 		have |= m->num_buffers > before ? kind : 0;
 	}
 	return have;

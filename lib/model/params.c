@@ -86,30 +86,6 @@ model_active_parameters(const struct model_config *c)
 	return sum;
 }
 
-void
-state_params(struct param_list *to, const struct param_row *rows, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		int block = rows[i].number >> BLOCK_SHIFT;
-
-		if (to->count == PARAM_ROWS_MAX)
-			BUG("a block states more than %d parameters", PARAM_ROWS_MAX);
-		if (block != to->block)
-			BUG("block '%s' states '%s' with a number of block '%s'",
-			    block_name(to->block), rows[i].name, block_name(block));
-		to->row[to->count++] = rows[i];
-	}
-}
-
-struct param_list
-block_params(const struct block_kind *k, const struct model_config *c)
-{
-	struct param_list all = { .block = block_number(k) };
-
-	k->params(&all, c);
-	return all;
-}
-
 bool
 param_is(const struct param *p, const char *in_layer)
 {

@@ -37,14 +37,15 @@ struct param_row {
 	    { plain, SUM_TENSOR } }
 /* clang-format on */
 
-/* The rows of a block, those of tensors that the model lacks among them. A number of another block
- * is a bug. */
+/* The rows of a block, those of tensors that the model lacks among them. */
 enum { PARAM_ROWS_MAX = 48 };
 struct param_list {
 	struct param_row row[PARAM_ROWS_MAX];
 	int count, block;
 };
+/* Adds rows to the list. A number of another block is a bug. */
 void state_params(struct param_list *to, const struct param_row *rows, size_t n);
+/* All rows of a kind of block. */
 struct param_list block_params(const struct block_kind *k, const struct model_config *c);
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_compute); "stream" is one of them, the type
@@ -97,9 +98,13 @@ struct buffer_row {
 	unsigned recompute;
 };
 
-/* Takes the rows that a block, or the rank, states. A number of another block is a bug, and so is a
- * buffer that is stated twice. */
-struct buffer_list;
+/* The rows of the buffers that a block, or the rank, has under their conditions. */
+enum { BUFFER_ROWS_MAX = 128 };
+struct buffer_list {
+	struct buffer_row row[BUFFER_ROWS_MAX];
+	int count, block;
+};
+/* Adds the rows whose condition holds. A number of another block is a bug. */
 void state_buffers(struct buffer_list *to, const struct buffer_row *rows, size_t n);
 
 #endif
