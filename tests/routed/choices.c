@@ -11,6 +11,7 @@
 #include "lib/model/block/moe.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
+#include "train/layers/linear.h"
 #include "train/layers/router.h"
 
 #include <fcntl.h>

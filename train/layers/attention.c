@@ -8,7 +8,11 @@
  * slot of the micro batch; the rest is scratch that the next layer reuses.
  */
 #include "lib/model/block/attention.h"
+#include "train/layers/attention.h"
 #include "train/layers/context.h"
+#include "train/layers/linear.h"
+#include "train/layers/norm.h"
+#include "train/layers/residual.h"
 
 /* q, k and v as column slices of one array; with norms, q and k as slices of a second one. */
 struct qkv {

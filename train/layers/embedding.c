@@ -5,6 +5,8 @@
  */
 #include "lib/model/block/embedding.h"
 #include "train/layers/layer.h"
+#include "train/layers/linear.h"
+#include "train/layers/residual.h"
 
 #include <math.h>
 

@@ -7,6 +7,7 @@
  * are operations of their own here: the epilogues of these GEMMs have neither. Source:
  * Micikevicius 2022 arXiv:2209.05433.
  */
+#include "train/layers/fp8.h"
 #include "train/layers/layer.h"
 
 /* A dense view of a buffer of this run for one tensor. */

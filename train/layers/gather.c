@@ -11,6 +11,7 @@
 #include "lib/model/block/attention.h"
 #include "train/engine/streams.h"
 #include "train/layers/context.h"
+#include "train/layers/linear.h"
 
 /* k or v of a matrix that has them side by side. */
 static struct tensor

@@ -11,6 +11,8 @@
 #include "lib/model/block/head.h"
 #include "train/engine/timing.h"
 #include "train/layers/layer.h"
+#include "train/layers/linear.h"
+#include "train/layers/norm.h"
 
 /* The output table: its own, or the word embeddings'. Tied embeddings live on the first stage;
  * the last has a copy of them, which groups.embedding keeps equal. */

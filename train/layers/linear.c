@@ -9,7 +9,9 @@
  * arXiv:2205.05198.
  */
 #include "train/engine/streams.h"
+#include "train/layers/fp8.h"
 #include "train/layers/layer.h"
+#include "train/layers/linear.h"
 
 int64_t
 first_row(const struct step *s)

@@ -7,7 +7,11 @@
  * one order in lib/model and in train/ops.h, which is asserted below.
  */
 #include "lib/model/block/mlp.h"
+#include "train/layers/fp8.h"
 #include "train/layers/layer.h"
+#include "train/layers/linear.h"
+#include "train/layers/norm.h"
+#include "train/layers/residual.h"
 
 enum { ALIGNED = 64 }; /* rows of a weight that GEMMs take at full rate */
 

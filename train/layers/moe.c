@@ -13,7 +13,11 @@
  */
 #include "lib/model/block/moe.h"
 #include "train/layers/dispatch.h"
+#include "train/layers/fp8.h"
 #include "train/layers/layer.h"
+#include "train/layers/linear.h"
+#include "train/layers/norm.h"
+#include "train/layers/residual.h"
 #include "train/layers/router.h"
 
 static enum act_kind

@@ -6,7 +6,9 @@
  * are saved per token; the mean and the bias are missing in RMSNorm, as tensors without data. Which
  * norms a block has is in its place in the list; one without a norm of its input reads x itself.
  */
+#include "train/layers/fp8.h"
 #include "train/layers/layer.h"
+#include "train/layers/norm.h"
 
 /* The arguments of one of the layer's norms, of x. */
 static struct norm
@@ -117,6 +119,20 @@ norm_recompute(const struct layer *l, struct step *s, const struct tensor *x, en
 	if (!n.y.data || memory_buffer(&s->e->mem, l->block->norm->out)->place == ARENA_SCRATCH)
 		s->e->ops->norm_fwd(s->e->stream, &n);
 	return output_of(&n);
+}
+
+/* The destination of the column sums of the gradient that layer l leaves in dx, which are the
+ * gradient of the bias before it; or none. That bias is added just before the sum that makes this
+ * layer's input, so its gradient is that of the input summed over the tokens. */
+static struct tensor
+residual_sums(const struct layer *l, struct step *s)
+{
+	const struct layer *before = l->bias_before;
+	struct tensor none = { .data = NULL };
+
+	if (!before)
+		return none;
+	return engine_grad(s->e, before->block->layer, before->block->kind->residual->bias);
 }
 
 /* Adds to f->dx, which holds the residual's gradient. As residual_forward takes the norm after it,

@@ -6,6 +6,9 @@
  * layout changes it.
  */
 #include "train/layers/layer.h"
+#include "train/layers/linear.h"
+#include "train/layers/norm.h"
+#include "train/layers/residual.h"
 
 /* The stream number tells layers and sites apart; layer -1 is the embedding, hence the + 1. p is
  * 0 in evaluation, which turns dropout off everywhere. */
@@ -113,17 +116,4 @@ residual_dbias(const struct layer *l, struct step *s)
 	if (dbias.data && !s->accumulate)
 		s->e->ops->fill(s->e->stream, &(struct fill){ dbias, 0 });
 	return none;
-}
-
-/* The bias is added just before the sum that makes this layer's input, so its gradient is that of
- * the input summed over the tokens. */
-struct tensor
-residual_sums(const struct layer *l, struct step *s)
-{
-	const struct layer *before = l->bias_before;
-	struct tensor none = { .data = NULL };
-
-	if (!before)
-		return none;
-	return engine_grad(s->e, before->block->layer, before->block->kind->residual->bias);
 }

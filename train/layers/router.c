@@ -6,10 +6,11 @@
  * add up to is taken in the backward pass, which runs once for each micro batch that trains.
  * Source: docs/math.md 5.
  */
-#include "lib/model/block/moe.h"
-#include "train/layers/router.h"
 #include "lib/base/int64.h"
+#include "lib/model/block/moe.h"
 #include "train/layers/dispatch.h"
+#include "train/layers/linear.h"
+#include "train/layers/router.h"
 
 static enum route_score
 score_of(const struct model_config *c)

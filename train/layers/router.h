@@ -3,6 +3,7 @@
 #define TRAIN_LAYERS_ROUTER_H
 
 #include "train/layers/layer.h"
+#include "train/layers/norm.h"
 
 /* Chooses the experts of the rows of x [R,h]: MOE_TOPK, its weights, places and counts. A pass
  * that recomputes follows the top-k indices of the first time. */

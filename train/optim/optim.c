@@ -8,12 +8,13 @@
  */
 #include "lib/base/rng.h"
 #include "lib/model/optim_list.h"
+#include "train/engine/dp_comm.h"
 #include "train/engine/fp8.h"
 #include "train/engine/grads.h"
 #include "train/engine/offload.h"
-#include "train/engine/dp_comm.h"
 #include "train/optim/ema.h"
 #include "train/optim/optim.h"
+#include "train/optim/qk_clip.h"
 
 #define DECLARE(name, ...) extern const struct optim_kind optim_##name;
 #define ENTRY(name, ...) &optim_##name,

@@ -72,13 +72,4 @@ void optim_from_weights(struct engine *e);
 /* Sets the weights from the masters, rounded, on every rank that holds them. */
 void optim_to_weights(struct engine *e);
 
-/* --- qk_clip.c -------------------------------------------------------------------------------- */
-
-/* [layers][groups] of the model, the largest scores of the step, equal on every rank; the caller
- * frees it. NULL where scores are not kept. Waits for the device; collective over the world. */
-double *qk_clip_scores(struct engine *e);
-/* Shrinks what this rank owns of a bucket: masters, and the weights where those are apart. Queued.
- */
-void qk_clip_bucket(struct engine *e, const struct qk_clip *c, const double *scores, int bucket);
-
 #endif

@@ -6,9 +6,9 @@
  * the group by eta^(1 - alpha). Source: Kimi Team 2025, arXiv:2507.20534; by group as in
  * Megatron-LM core/transformer/attention.py.
  */
-#include "lib/model/block/attention.h"
 #include "lib/base/mem.h"
-#include "train/optim/optim.h"
+#include "lib/model/block/attention.h"
+#include "train/optim/qk_clip.h"
 
 #include <math.h>
 #include <stdlib.h>

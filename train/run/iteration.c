@@ -10,6 +10,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
+#include "train/config/config.h"
 #include "train/data/contents.h"
 #include "train/data/corpus_log.h"
 #include "train/engine/fp8.h"
@@ -17,13 +18,14 @@
 #include "train/engine/hashes.h"
 #include "train/optim/ema.h"
 #include "train/optim/optim.h"
+#include "train/optim/qk_clip.h"
 #include "train/run/check.h"
-#include "train/run/iteration.h"
 #include "train/run/data_ranks.h"
+#include "train/run/iteration.h"
 #include "train/state/saver.h"
 #include "train/step/pipeline.h"
-#include "train/watch/suspects.h"
 #include "train/watch/stop.h"
+#include "train/watch/suspects.h"
 
 #include <math.h>
 #include <stdlib.h>

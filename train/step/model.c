@@ -7,7 +7,9 @@
  * layers, data ranks between segments (dp_comm.h).
  */
 #include "train/engine/hashes.h"
+#include "train/layers/attention.h"
 #include "train/layers/layer.h"
+#include "train/layers/norm.h"
 #include "train/step/model.h"
 #include "train/watch/observe.h"
 

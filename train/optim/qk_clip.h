@@ -1,0 +1,17 @@
+/*
+ * qk_clip.h - q and k shrink where the scores of attention have become too large
+ */
+#ifndef TRAIN_OPTIM_QK_CLIP_H
+#define TRAIN_OPTIM_QK_CLIP_H
+
+#include "lib/model/optim_options.h"
+#include "train/engine/engine.h"
+
+/* [layers][groups] of the model, the largest scores of the step, equal on every rank; the caller
+ * frees it. NULL where scores are not kept. Waits for the device; collective over the world. */
+double *qk_clip_scores(struct engine *e);
+/* Shrinks what this rank owns of a bucket: masters, and the weights where those are apart. Queued.
+ */
+void qk_clip_bucket(struct engine *e, const struct qk_clip *c, const double *scores, int bucket);
+
+#endif
