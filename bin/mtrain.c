@@ -8,6 +8,8 @@
  */
 #include "lib/base/prog.h"
 #include "train/config/agree.h"
+#include "train/config/config.h"
+#include "train/config/help.h"
 #include "train/run/explain.h"
 #include "train/run/launch.h"
 #include "train/run/run.h"
@@ -122,12 +124,10 @@ answer(const struct train_config *c)
 	char text[1024] = "backends:", libraries[256];
 	size_t n = strlen(text);
 
-	if (c->want_mdoc)
-		opt_mdoc(mtrain_opts, stdout);
-	else if (c->parse.want_help)
+	if (c->want_mdoc || c->parse.want_help) {
 		train_help(c);
-	if (c->want_mdoc || c->parse.want_help)
 		return EXIT_DONE;
+	}
 	if (!c->parse.want_version)
 		return train_dry_run(c, train_planned_ranks(c, world->size));
 	for (int i = 0; backends[i]; i++) {

@@ -5,6 +5,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/prog.h"
 #include "train/config/agree.h"
+#include "train/config/config.h"
 
 #include <stdlib.h>
 

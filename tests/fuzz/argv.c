@@ -4,8 +4,8 @@
  *
  * Nothing is opened: words that name an option file are left out.
  */
-#include "train/config/config.h"
 #include "train/config/foreign.h"
+#include "train/config/options.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,14 +3,10 @@
 # X_*.c beside it define, by the symbols of the objects in B
 #
 # impl.h and X_impl.h are a directory's own. The contracts of train/ are implemented elsewhere,
-# among them that of a GPU with its communicators, and so are the lists of operations and calls;
-# what a block states its rows with belongs to the lists.
-# config.h, layer.h and optim.h are exceptions: the files of a layer, say, call each other, and with
-# a header each they would include each other in a circle.
+# among them that of a GPU with its communicators, and so are the lists of operations and calls.
 set -u
 cd "${TOP:-.}" || exit 1
-contracts='train/(backend|comm|ops|uses|cuda/device)\.h|impl\.h|/op/|/call/|lib/model/block/rows\.h'
-contracts="$contracts|train/(config/config|layers/layer|optim/optim)\.h"
+contracts='train/(backend|comm|ops|uses|cuda/device)\.h|impl\.h|/op/|/call/'
 objects=$(find train lib/model -name '*.c' | sed "s|.*|$B/&.o|" | while read -r object; do
 	[ ! -e "$object" ] || echo "$object"
 done)

@@ -54,7 +54,7 @@ left()
 window|windows	lib/model/(config|family|fields|options|rope|rank_buffers)|/attention
 window|windows	lib/model/block/buffers|train/engine/engine.c
 link|links	lib/model/hardware
-letter|letters	train/config/(option|config.h)
+letter|letters	train/config/(option|train_config.h)
 scope|scopes	train/config/(foreign|port)
 tally|tallies	train/config/port|train/cuda/embedding.cu|train/run/explain.c
 move|moves	train/cuda/

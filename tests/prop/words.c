@@ -3,6 +3,7 @@
 #include "tests/check.h"
 #include "train/config/config.h"
 #include "train/config/foreign.h"
+#include "train/config/options.h"
 
 #include <stdlib.h>
 #include <string.h>

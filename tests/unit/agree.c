@@ -1,6 +1,7 @@
 /* agree.c - every option has a deliberate rule for what ranks must have in common */
 #include "tests/check.h"
 #include "train/config/agree.h"
+#include "train/config/options.h"
 
 /* The row of a name, which must exist. */
 static const struct opt *

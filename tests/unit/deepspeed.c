@@ -3,6 +3,7 @@
 #include "lib/base/prog.h"
 #include "tests/check.h"
 #include "train/config/config.h"
+#include "train/config/deepspeed.h"
 
 #include <unistd.h>
 

@@ -10,6 +10,7 @@
 #include "lib/base/prog.h"
 #include "tests/check.h"
 #include "train/config/config.h"
+#include "train/config/options.h"
 
 #include <ctype.h>
 #include <stdlib.h>

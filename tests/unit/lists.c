@@ -7,7 +7,7 @@
 #include "lib/model/optim_rule.h"
 #include "tests/check.h"
 #include "tests/sized_model.h"
-#include "train/config/config.h"
+#include "train/config/options.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
+#include "train/config/config.h"
 #include "train/data/corpus_log.h"
 #include "train/run/iteration.h"
 #include "train/run/loop.h"

@@ -2,6 +2,7 @@
  * batches of a plain reader, nothing is read twice, and neither waits for the other */
 #include "lib/base/prog.h"
 #include "tests/check.h"
+#include "train/config/config.h"
 #include "train/data/prefetch.h"
 #include "train/step/pipeline.h"
 

@@ -6,6 +6,7 @@
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
+#include "train/config/config.h"
 #include "train/report/metrics.h"
 
 #include <dirent.h>

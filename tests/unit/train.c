@@ -3,7 +3,7 @@
 #include "lib/model/family.h"
 #include "tests/check.h"
 #include "tests/sized_model.h"
-#include "train/config/config.h"
+#include "train/config/start.h"
 #include "train/step/pipeline.h"
 
 static struct err e;

@@ -9,6 +9,8 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/config/agree.h"
+#include "train/config/config.h"
+#include "train/config/start.h"
 
 #include <stdlib.h>
 #include <string.h>

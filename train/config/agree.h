@@ -10,18 +10,10 @@
 
 #include "lib/base/str.h"
 #include "train/comm.h"
-#include "train/config/config.h"
+#include "train/config/options.h"
 
-/* What the ranks must have in common of an option. */
-enum agree_on {
-	AGREE_VALUE,
-	AGREE_PRESENCE, /* a path: hosts may differ, but it is given to all or to none */
-	AGREE_NOTHING,  /* files that rank 0 writes alone, without a wait */
-	AGREE_UNSORTED, /* a string or list of which nothing is said: a test fails */
-};
-/* The tag of an option's row says it, beside those of models. */
-enum { AGREE_SHIFT = 16 };
-#define AGREE_TAG(on) ((unsigned)(on) + 1) << AGREE_SHIFT
+/* What the ranks must have in common of an option, by its row's tag or, of models' options, by a
+ * list. */
 enum agree_on agree_on(const struct opt *o);
 
 /* Collective. 0 when the text of every rank is the same; else -1 on all ranks, and rank 0's e names

@@ -15,7 +15,13 @@
 #include "train/backend.h"
 #include "train/config/command.h"
 #include "train/config/config.h"
+#include "train/config/deepspeed.h"
+#include "train/config/files.h"
 #include "train/config/foreign.h"
+#include "train/config/options.h"
+#include "train/config/planned.h"
+#include "train/config/start.h"
+#include "train/config/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,51 +110,6 @@ void
 train_parsed_release(struct train_parsed *p)
 {
 	free(p->given);
-}
-
-static bool
-asks_tokenizer(const struct train_config *c)
-{
-	return c->o.tokenizer_type || c->o.tokenizer_model || c->o.vocab_file;
-}
-
-bool
-train_lacks_tokenizer(const struct train_config *c)
-{
-	return !c->tokenizer &&
-	    (asks_tokenizer(c) || opt_bad(&c->parse, "tokenizer-model") ||
-		opt_bad(&c->parse, "tokenizer-type") || opt_bad(&c->parse, "vocab-file"));
-}
-
-/* A tokenizer is optional: without one eod is -1, which masks nothing and ends no generation.
- * Special ids that the command line gives win over the tokenizer's. */
-static int
-open_tokenizer(struct train_config *c, struct err *e)
-{
-	const struct train_options *o = &c->o;
-	struct model_config *typed = &c->o.run.model.typed;
-
-	c->spec = (struct tokenizer_spec){ .type = o->tokenizer_type,
-		.model = o->tokenizer_model,
-		.vocab = o->vocab_file,
-		.merges = o->merge_file,
-		.vocab_size = typed->vocab_size,
-		.hf_no_include_special_tokens = o->hf_no_include_special_tokens,
-		.tiktoken_pattern = o->tiktoken_pattern,
-		.tiktoken_num_special_tokens = o->tiktoken_num_special_tokens,
-		.tiktoken_special_tokens = o->tiktoken_special_tokens };
-	c->eod = -1;
-	if (!asks_tokenizer(c) || (o->dry_run && planned_without_tokenizer(c)))
-		return 0;
-	c->tokenizer = tokenizer_open(&c->spec, e);
-	if (!c->tokenizer)
-		return -1;
-	c->eod = tokenizer_special(c->tokenizer, TOKENIZER_EOS);
-	if (typed->bos_token_id < 0)
-		typed->bos_token_id = tokenizer_special(c->tokenizer, TOKENIZER_BOS);
-	if (typed->pad_token_id < 0)
-		typed->pad_token_id = tokenizer_special(c->tokenizer, TOKENIZER_PAD);
-	return 0;
 }
 
 /* Steps become samples, and checkpoints and totals carry these numbers as doubles: up to 2^53 they
@@ -699,7 +660,7 @@ train_check(struct train_config *c, int64_t world_size, struct err *e)
 	struct err why;
 
 	check_alone(c);
-	opt_rule(p, open_tokenizer(c, &why), &why);
+	opt_rule(p, train_open_tokenizer(c, &why), &why);
 	if (resolve(c, world_size) == 0) {
 		apply(c);
 		check_plan(c, world_size);

@@ -6,7 +6,8 @@
  * like an option file. Its other keys are about how DeepSpeed works and are named in one note.
  */
 #include "lib/base/json.h"
-#include "train/config/config.h"
+#include "train/config/deepspeed.h"
+#include "train/config/options.h"
 
 #include <stdlib.h>
 #include <string.h>

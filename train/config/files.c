@@ -1,7 +1,9 @@
 /* files.c - what a run reads: given once, and there */
 #include "lib/base/io.h"
 #include "lib/data/samples.h"
-#include "train/config/config.h"
+#include "train/config/files.h"
+#include "train/config/planned.h"
+#include "train/config/tokenizer.h"
 
 /* Checks that a file exists before it is needed. Whether it is readable shows when it is opened,
  * and so does why it cannot be looked at. NULL: the option was not given. */

@@ -1,7 +1,8 @@
 /* help.c - mtrain as a tool without verbs: its --help and the completion of its options */
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
-#include "train/config/config.h"
+#include "train/config/help.h"
+#include "train/config/options.h"
 
 /* What nearly every run has. */
 static const char common[] = "config model num-layers hidden-size num-attention-heads seq-length "
@@ -23,7 +24,9 @@ train_help(const struct train_config *c)
 {
 	struct err e;
 
-	if (cli_help(&tool, tool.verbs[0], &c->parse, &e) < 0)
+	if (c->want_mdoc)
+		opt_mdoc(mtrain_opts, stdout);
+	else if (cli_help(&tool, tool.verbs[0], &c->parse, &e) < 0)
 		die_usage("%s", e.msg);
 }
 

@@ -5,8 +5,7 @@
  * foreign_list.h.
  */
 #include "lib/model/hardware.h"
-#include "train/config/agree.h"
-#include "train/config/config.h"
+#include "train/config/options.h"
 #include "train/watch/stop.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/data/dataset.h"
-#include "train/config/config.h"
+#include "train/config/planned.h"
 
 /* The option whose file is not here; NULL: all are, or none has files. */
 static const char *

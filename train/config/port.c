@@ -7,7 +7,9 @@
 #include "train/config/port.h"
 #include "lib/base/prog.h"
 #include "train/config/config.h"
+#include "train/config/deepspeed.h"
 #include "train/config/foreign.h"
+#include "train/config/options.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -19,7 +19,7 @@
 #ifndef TRAIN_DATA_DATA_H
 #define TRAIN_DATA_DATA_H
 
-#include "train/config/config.h"
+#include "train/config/train_config.h"
 #include "train/engine/engine.h"
 #include "train/report/metrics.h"
 

@@ -16,6 +16,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/ckpt/source.h"
+#include "train/config/start.h"
 #include "train/data/data_impl.h"
 
 #include <stdlib.h>

@@ -13,6 +13,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/model/work.h"
+#include "train/config/config.h"
 #include "train/report/feed.h"
 #include "train/report/metrics.h"
 #include "train/report/tensorboard.h"

@@ -15,7 +15,7 @@
 #ifndef TRAIN_REPORT_METRICS_H
 #define TRAIN_REPORT_METRICS_H
 
-#include "train/config/config.h"
+#include "train/config/train_config.h"
 #include "train/engine/timing.h"
 
 struct metrics;

@@ -7,6 +7,8 @@
  */
 #include "lib/base/prog.h"
 #include "lib/ckpt/ckpt.h"
+#include "train/config/start.h"
+#include "train/data/corpus_log.h"
 #include "train/optim/ema.h"
 #include "train/optim/optim.h"
 #include "train/run/begin.h"
@@ -14,7 +16,6 @@
 #include "train/state/load.h"
 #include "train/state/saver.h"
 #include "train/watch/stop.h"
-#include "train/data/corpus_log.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef TRAIN_RUN_EXPLAIN_H
 #define TRAIN_RUN_EXPLAIN_H
 
-#include "train/config/config.h"
+#include "train/config/train_config.h"
 
 /* Reads what the operands name and prints the command for mtrain, or writes an option file, with a
  * table. Returns the exit status: 0 accepted as it is, 1 something is refused or not known, 2 the

@@ -2,7 +2,7 @@
 #ifndef TRAIN_RUN_INFER_H
 #define TRAIN_RUN_INFER_H
 
-#include "train/config/config.h"
+#include "train/config/train_config.h"
 #include "train/engine/engine.h"
 
 /* Collective. The plan's sequence length is that of infer_seq_length, its micro batch 1. 0, -1 with

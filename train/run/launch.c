@@ -8,6 +8,7 @@
  * when there are none yet: it is sent again, and a run that it ended had nothing to save.
  */
 #include "lib/base/prog.h"
+#include "train/config/start.h"
 #include "train/run/launch.h"
 #include "train/run/leave.h"
 #include "train/watch/stop.h"

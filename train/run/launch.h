@@ -2,7 +2,7 @@
 #ifndef TRAIN_RUN_LAUNCH_H
 #define TRAIN_RUN_LAUNCH_H
 
-#include "train/config/config.h"
+#include "train/config/train_config.h"
 
 /* Whether the options ask for it. */
 static inline bool

@@ -7,6 +7,7 @@
 #include "lib/base/prog.h"
 #include "lib/base/str.h"
 #include "lib/ckpt/ckpt.h"
+#include "train/config/start.h"
 #include "train/run/iteration.h"
 #include "train/run/leave.h"
 #include "train/state/saver.h"

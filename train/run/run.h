@@ -3,7 +3,7 @@
 #define TRAIN_RUN_RUN_H
 
 #include "train/comm.h"
-#include "train/config/config.h"
+#include "train/config/train_config.h"
 #include "train/watch/watchdog.h"
 
 /* Trains, evaluates or infers, and tells the watchdog, which may be NULL, of the first step.

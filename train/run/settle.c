@@ -8,6 +8,8 @@
  * is no second place that looks, and no rule of its own for what may have changed.
  */
 #include "train/config/agree.h"
+#include "train/config/config.h"
+#include "train/config/start.h"
 #include "train/run/settle.h"
 #include "train/state/claim.h"
 

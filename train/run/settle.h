@@ -3,7 +3,7 @@
 #define TRAIN_RUN_SETTLE_H
 
 #include "train/comm.h"
-#include "train/config/config.h"
+#include "train/config/train_config.h"
 
 /* Collective, after train_parse and agree_lists: train_configure, compared between the ranks. A run
  * that will save claims --save then (c->lock, on rank 0), and decides again where it starts if

@@ -3,7 +3,7 @@
 #define TRAIN_STATE_CLAIM_H
 
 #include "lib/base/lock.h"
-#include "train/config/config.h"
+#include "train/config/train_config.h"
 
 /* Makes the --save directory and claims it, see ckpt_claim. NULL with the reason when it cannot be
  * written or another run holds it; lock_release releases it. */

@@ -13,6 +13,7 @@
 #include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
+#include "train/config/start.h"
 #include "train/engine/fp8.h"
 #include "train/engine/grads.h"
 #include "train/engine/offload.h"

@@ -2,7 +2,7 @@
 #ifndef TRAIN_STATE_PREFLIGHT_H
 #define TRAIN_STATE_PREFLIGHT_H
 
-#include "train/config/config.h"
+#include "train/config/train_config.h"
 #include "train/engine/engine.h"
 
 /* Collective, after --save was claimed: every rank writes, syncs and renames a file there and reads

@@ -11,8 +11,8 @@
 
 #include "lib/base/lock.h"
 #include "lib/ckpt/state.h"
-#include "train/config/config.h"
 #include "train/config/spike.h"
+#include "train/config/train_config.h"
 #include "train/engine/engine.h"
 
 /* The state of a run beside its tensors. */

@@ -13,6 +13,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/ckpt/ckpt.h"
+#include "train/config/config.h"
 #include "train/engine/host.h"
 #include "train/engine/pinned.h"
 #include "train/state/save.h"

@@ -10,7 +10,7 @@
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "lib/ckpt/ckpt.h"
-#include "train/config/config.h"
+#include "train/config/start.h"
 
 #include <dirent.h>
 #include <inttypes.h>

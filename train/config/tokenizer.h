@@ -1,0 +1,16 @@
+/*
+ * tokenizer.h - the tokenizer of a run
+ */
+#ifndef TRAIN_CONFIG_TOKENIZER_H
+#define TRAIN_CONFIG_TOKENIZER_H
+
+#include "train/config/train_config.h"
+
+/* Opens the tokenizer that the options ask for, if they do. A dry run notes one that is not
+ * here. */
+int train_open_tokenizer(struct train_config *c, struct err *e);
+/* True when the line names a tokenizer that is not open, for an error: what depends on it is not
+ * known. */
+bool train_lacks_tokenizer(const struct train_config *c);
+
+#endif
