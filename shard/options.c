@@ -215,7 +215,7 @@ const struct opt shard_sample_opts[] = { MAPS_OPTS(SAMPLE(maps)),
 	    .def = "1",
 	    .unit = "ranks",
 	    .help = "data-parallel ranks" },
-	TOKENIZER_OPTS, OPT_END };
+	FIM_OPTS(SAMPLE(fim)), TOKENIZER_OPTS, OPT_END };
 
 #define CAT(field) offsetof(struct cat_config, field)
 

@@ -16,9 +16,14 @@ int
 shard_sample_check(const struct sample_config *c, struct err *e)
 {
 	int64_t b = c->micro_batch_size, d = c->data_parallel_size, g = c->global_batch_size;
+	const struct tokenizer_spec *spec = &c->maps.spec;
 
 	if (shard_maps_check(&c->maps, e) < 0)
 		return -1;
+	if (c->fim.on && !spec->type && !spec->model && !spec->vocab)
+		return err_set(e,
+		    "--fim-data: rearranges text, for which it needs the tokenizer: give "
+		    "--tokenizer-model");
 	if (!c->index)
 		return 0;
 	if (g == 0)
@@ -31,13 +36,39 @@ shard_sample_check(const struct sample_config *c, struct err *e)
 	return 0;
 }
 
+/* What makes rows. */
+struct printer {
+	const struct sample_config *c;
+	const struct blend *b;
+	struct fim *fim; /* NULL: documents stay as they are */
+};
+
+/* The tokens of a sample as training reads them; returns their number. */
+static int64_t
+read_tokens(const struct printer *p, int64_t sample, int64_t *ids, struct err *e)
+{
+	int64_t n = blend_tokens(p->b, sample, ids, e), of_corpus;
+	struct mt19937 draws;
+	struct err why;
+	int k;
+
+	if (n < 0 || !p->fim)
+		return n;
+	blend_locate(p->b, sample, &k, &of_corpus);
+	fim_draws(&draws, p->c->maps.seed, of_corpus);
+	if (fim_rearrange(p->fim, &draws, ids, n, &why) < 0)
+		return err_set(e, "sample %lld: --fim-data: %s", (long long)sample, why.msg);
+	return n;
+}
+
 /* The row of a sample: its dataset, then "sequence:first+count,...", the places of its tokens. */
 static int
-add_sample(const struct sample_config *c, const struct blend *b, int64_t sample, struct str *out,
-    struct err *e)
+add_sample(const struct printer *p, int64_t sample, struct str *out, struct err *e)
 {
+	const struct sample_config *c = p->c;
+	const struct blend *b = p->b;
 	int64_t *ids = mem_alloc((size_t)c->maps.seq_length + 1, sizeof *ids),
-		tokens = blend_tokens(b, sample, ids, e), room = 64, parts;
+		tokens = read_tokens(p, sample, ids, e), room = 64, parts;
 	struct sample_part *part = mem_alloc((size_t)room, sizeof *part);
 	struct blend_corpus corpus;
 	struct err why;
@@ -70,22 +101,28 @@ static int
 print_samples(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
 {
 	int64_t total = blend_count(b);
+	struct printer p = { c, b, NULL };
 	struct str row = { 0 };
 	int rc = 0;
 
+	if (c->fim.on && !(p.fim = fim_new(c->tokenizer, &c->fim, e)))
+		return -1;
 	if (c->sample >= total)
-		return err_set(e, "sample %lld: the %s split has %lld, counted from 0",
+		rc = err_set(e, "sample %lld: the %s split has %lld, counted from 0",
 		    (long long)c->sample, split_name[c->which], (long long)total);
-	str_addf(&row, "sample\tdataset\tparts\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
+	else
+		str_addf(
+		    &row, "sample\tdataset\tparts\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
 	for (int64_t i = c->sample;
 	     rc == 0 && i < total && i - c->sample < c->count && !ferror(out); i++) {
-		rc = add_sample(c, b, i, &row, e);
+		rc = add_sample(&p, i, &row, e);
 		if (rc == 0)
 			str_put(&row, out);
 	}
 	if (rc == 0)
 		str_put(&row, out);
 	str_release(&row);
+	fim_free(p.fim);
 	return rc;
 }
 

@@ -5,6 +5,7 @@
 #ifndef SHARD_SAMPLE_H
 #define SHARD_SAMPLE_H
 
+#include "lib/token/fim.h"
 #include "shard/maps.h"
 
 struct sample_config {
@@ -18,6 +19,7 @@ struct sample_config {
 	int64_t consumed_samples;
 	int loader; /* enum sampler_type */
 	bool no_data_sharding;
+	struct fim_options fim;
 	const struct tokenizer *tokenizer; /* prints text; NULL: ids */
 };
 /* Checks what the option table cannot; -1 is wrong usage. */

@@ -139,21 +139,39 @@ utf8_escape(const char *bytes, size_t n, char *out, size_t size)
 	return at;
 }
 
-/* For output that must be UTF-8 whatever the input is: a truncated character gives several
- * marks. */
+/* How many bytes of n begin no character but may stand for one: as many as begin a well-formed one,
+ * at least 1 (Unicode 15, section 3.9, table 3-8). */
+static size_t
+ill_formed(const unsigned char *s, size_t n)
+{
+	unsigned char low = s[0] == 0xe0 ? 0xa0
+	    : s[0] == 0xf0               ? 0x90
+					 : 0x80,
+		      high = s[0] == 0xed ? 0x9f
+	    : s[0] == 0xf4                ? 0x8f
+					  : 0xbf;
+	size_t len = s[0] < 0xc2 || s[0] > 0xf4 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4, i = 1;
+
+	for (; i < len && i < n && s[i] >= low && s[i] <= high; i++) {
+		low = 0x80;
+		high = 0xbf;
+	}
+	return i;
+}
+
 void
 utf8_repair(const char *bytes, size_t n, struct str *out)
 {
-	size_t i = 0;
+	const unsigned char *s = (const unsigned char *)bytes;
 
-	while (i < n) {
-		size_t good = utf8_check((const unsigned char *)bytes + i, n - i);
+	for (size_t i = 0; i < n;) {
+		size_t good = utf8_check(s + i, n - i);
 
 		str_add(out, bytes + i, good);
 		i += good;
 		if (i < n) {
 			str_adds(out, "\xef\xbf\xbd");
-			i++;
+			i += ill_formed(s + i, n - i);
 		}
 	}
 }

@@ -24,7 +24,8 @@ bool utf8_valid(const char *s, size_t n);
  * NUL, and returns their bytes. Safe in a signal handler.
  */
 size_t utf8_escape(const char *bytes, size_t n, char *out, size_t size);
-/* Appends the text with U+FFFD for each malformed byte. */
+/* Appends the text with U+FFFD for each longest part that begins a character without being one, as
+ * Python's errors="replace" does. */
 void utf8_repair(const char *bytes, size_t n, struct str *out);
 
 #endif

@@ -8,6 +8,7 @@
 #define TOKEN_OPTIONS_H
 
 #include "lib/base/opt.h"
+#include "lib/token/fim.h"
 #include "lib/token/tokenizer.h"
 
 /* clang-format off */
@@ -56,6 +57,37 @@
 	{ .name = "tiktoken-special-tokens", .type = OPT_LIST, \
 	  TOKENIZER_AT(tiktoken_special_tokens), .unit = "TEXT", \
 	  .help = "names of a TikTokenizer's special tokens, in the order of their ids" }
+/* The rows of a struct fim_options, at an offset in the verb's own config. */
+#define FIM_AT(base, field) .off = (base) + offsetof(struct fim_options, field)
+#define FIM_RATE(option, base, field, lowest, value, text) \
+	{ .name = option, .type = OPT_NUMBER, FIM_AT(base, field), .min = lowest, .max = 1, \
+	  .def = value, .help = text }
+#define FIM_WORD(option, base, field, word, value, text) \
+	{ .name = option, .type = OPT_STRING, FIM_AT(base, field), .unit = word, .def = value, \
+	  .help = text }
+#define FIM_OPTS(base) \
+	{ .type = OPT_GROUP, .help = "Fill in the middle" }, \
+	{ .name = "fim-data", .type = OPT_FLAG, FIM_AT(base, on), \
+	  .help = "rearrange documents as training with this option does" }, \
+	FIM_RATE("fim-rate", base, rate, 0, "0.5", "documents that are rearranged"), \
+	FIM_RATE("fim-spm-rate", base, spm_rate, 0, "0.5", \
+	    "of these, those whose end comes first"), \
+	FIM_WORD("fim-split-sample", base, token[FIM_SPLIT], "TOKEN", NULL, \
+	    "a document with this token is rearranged in the parts between"), \
+	FIM_RATE("fim-fragment-rate", base, fragment_rate, -1, "-1", \
+	    "parts that are rearranged; below 0: as many as documents"), \
+	FIM_WORD("fim-no-prefix", base, no_prefix, "TEXT", NULL, \
+	    "documents, or parts, that begin with TEXT stay as they are"), \
+	FIM_WORD("fim-prefix-token", base, token[FIM_PREFIX], "TOKEN", "<fim_prefix>", \
+	    "before the beginning"), \
+	FIM_WORD("fim-middle-token", base, token[FIM_MIDDLE], "TOKEN", "<fim_middle>", \
+	    "before the middle"), \
+	FIM_WORD("fim-suffix-token", base, token[FIM_SUFFIX], "TOKEN", "<fim_suffix>", \
+	    "before the end"), \
+	FIM_WORD("fim-pad-token", base, token[FIM_PAD], "TOKEN", "<fim_pad>", \
+	    "fills a sample that became shorter"), \
+	FIM_WORD("fim-eod-token", base, token[FIM_EOD], "TOKEN", "<|endoftext|>", \
+	    "where documents end")
 /* clang-format on */
 
 #endif

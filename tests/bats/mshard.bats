@@ -457,6 +457,30 @@ u_text_document	tokenizer_hash	$hash
 	[ "$status" = 1 ]
 	[[ "$stderr" == "mshard: sample 0: "* ]]
 	[ -z "$output" ]
+	run --separate-stderr mshard sample --data-path u_text_document --seq-length 30 --split 1 \
+		--fim-data
+	[ "$status" = 2 ]
+	[[ "$stderr" == "mshard: --fim-data: rearranges text, for which it needs the tokenizer"* ]]
+	run --separate-stderr mshard sample --data-path u_text_document --seq-length 30 --split 1 \
+		--fim-data --tokenizer-model t.model
+	[ "$status" = 1 ]
+	[ "$stderr" = "mshard: --fim-data: the tokenizer has no token '<fim_prefix>'; \
+name one of its own with --fim-prefix-token" ]
+	# Pieces of the model stand for the tokens; without a rate nothing changes.
+	words="--fim-prefix-token <s> --fim-middle-token </s> --fim-suffix-token <unk>
+		--fim-pad-token <unk> --fim-eod-token </s>"
+	run -0 mshard sample --data-path u_text_document --seq-length 30 --split 1 \
+		--tokenizer-model t.model
+	plain=${lines[1]}
+	# shellcheck disable=SC2086 # a list of words
+	run -0 mshard sample --data-path u_text_document --seq-length 30 --split 1 --fim-data \
+		--tokenizer-model t.model $words --fim-rate 0
+	[ "${lines[1]}" = "$plain" ]
+	# shellcheck disable=SC2086 # a list of words
+	run -0 mshard sample --data-path u_text_document --seq-length 30 --split 1 --fim-data \
+		--tokenizer-model t.model $words --fim-rate 1
+	[ "$(cut -f4 <<<"${lines[1]}")" = 31 ]
+	[ "${lines[1]}" != "$plain" ]
 }
 
 @test "sample, index and blend: nothing is printed for datasets that do not open" {

@@ -55,7 +55,6 @@ static const char expert_bias[] = "biases of experts are not supported";
 static const char experts_over[] =
     "--expert-model-parallel-size says among how many ranks experts are spread";
 static const char faults[] = "faults are not injected on request";
-static const char fim[] = "fill-in-the-middle is not supported";
 static const char flushed[] = "events are flushed with each line";
 static const char forced[] = "routing cannot be forced";
 static const char fp32_sums[] = "gradients are always accumulated and reduced in fp32";
@@ -146,7 +145,6 @@ static const char profile[] = "--profile times the operations of rank 0; no othe
 static const char quantile[] = "routing by quantiles is not supported";
 static const char quick[] = "the quick GELU is not supported";
 static const char read_ademamix[] = "only --optimizer ademamix reads it";
-static const char read_fim[] = "only --fim-data reads it";
 static const char read_fp4[] = "only --fp4-format reads it";
 static const char read_goldfish[] = "only --goldfish-loss reads it";
 static const char read_kitchen[] = "only --use-kitchen-attention reads it";

@@ -238,12 +238,6 @@
 	DO(LACKS, "fault-injector-num-ranks", 1, faults) \
 	DO(LACKS, "fault-injector-offset-seconds", 1, faults) \
 	DO(LACKS, "fault-injector-ranks", 1, faults) DO(LACKS, "fault-injector-seed", 1, faults) \
-	DO(MATHS, "fim-data", 0, fim) DO(NOTE, "fim-eod-token", 1, read_fim) \
-	DO(NOTE, "fim-fragment-rate", 1, read_fim) DO(NOTE, "fim-middle-token", 1, read_fim) \
-	DO(NOTE, "fim-no-prefix", 1, read_fim) DO(NOTE, "fim-pad-token", 1, read_fim) \
-	DO(NOTE, "fim-prefix-token", 1, read_fim) DO(NOTE, "fim-rate", 1, read_fim) \
-	DO(NOTE, "fim-split-sample", 1, read_fim) DO(NOTE, "fim-spm-rate", 1, read_fim) \
-	DO(NOTE, "fim-suffix-token", 1, read_fim) \
 	DO(NOTE, "fine-grained-activation-offloading", 0, offload) \
 	DO(NOTE, "fine-grained-offloading-max-inflight-offloads", 1, offload) \
 	DO(SCOPE, "finetune-data-files", OPT_MANY, sft) DO(SCOPE, "finetune-data-split", 1, sft) \

@@ -169,6 +169,30 @@
 	   "Megatron-LM; the loss is always a mean over the tokens of a batch") \
 	DO(FLAG, VALUE, "reset-position-ids", reset_position_ids, \
 	   "learned positions restart after the end of a document") \
+	DO(FLAG_OF, VALUE, "fim-data", fim.on, \
+	   "rearrange documents so that the model learns to fill in their middles") \
+	DO(NUM_OF, VALUE, "fim-rate", fim.rate, 0, 1, "0.5", "documents that are rearranged", \
+	   .needs = "fim-data") \
+	DO(NUM_OF, VALUE, "fim-spm-rate", fim.spm_rate, 0, 1, "0.5", \
+	   "of these, those whose end comes first", .needs = "fim-data") \
+	DO(STRING_OF, VALUE, "fim-split-sample", fim.token[FIM_SPLIT], "TOKEN", NULL, \
+	   "a document with this token is rearranged in the parts between", \
+	   .needs = "fim-data") \
+	DO(NUM_OF, VALUE, "fim-fragment-rate", fim.fragment_rate, -1, 1, "-1", \
+	   "parts that are rearranged; below 0: as many as documents", \
+	   .needs = "fim-split-sample") \
+	DO(STRING_OF, VALUE, "fim-no-prefix", fim.no_prefix, "TEXT", NULL, \
+	   "documents, or parts, that begin with TEXT stay as they are", .needs = "fim-data") \
+	DO(STRING_OF, VALUE, "fim-prefix-token", fim.token[FIM_PREFIX], "TOKEN", "<fim_prefix>", \
+	   "before the beginning", .needs = "fim-data") \
+	DO(STRING_OF, VALUE, "fim-middle-token", fim.token[FIM_MIDDLE], "TOKEN", "<fim_middle>", \
+	   "before the middle", .needs = "fim-data") \
+	DO(STRING_OF, VALUE, "fim-suffix-token", fim.token[FIM_SUFFIX], "TOKEN", "<fim_suffix>", \
+	   "before the end", .needs = "fim-data") \
+	DO(STRING_OF, VALUE, "fim-pad-token", fim.token[FIM_PAD], "TOKEN", "<fim_pad>", \
+	   "fills a sample that became shorter; no loss counts it", .needs = "fim-data") \
+	DO(STRING_OF, VALUE, "fim-eod-token", fim.token[FIM_EOD], "TOKEN", "<|endoftext|>", \
+	   "where documents end", .needs = "fim-data") \
 	DO(STRING, VALUE, "tokenizer-type", tokenizer_type, "TYPE", NULL, \
 	   "kind of tokenizer, in Megatron-LM's names", .alias = tokenizer_words) \
 	DO(STRING, PRESENCE, "tokenizer-model", tokenizer_model, "FILE", NULL, \

@@ -49,3 +49,21 @@ train_lacks_tokenizer(const struct train_config *c)
 	    (asks_tokenizer(c) || opt_bad(&c->parse, "tokenizer-model") ||
 		opt_bad(&c->parse, "tokenizer-type") || opt_bad(&c->parse, "vocab-file"));
 }
+
+int
+train_check_fim(const struct train_config *c, struct err *e)
+{
+	struct fim *f;
+
+	if (!c->o.fim.on || train_lacks_tokenizer(c))
+		return 0;
+	if (c->o.mock_data)
+		return err_set(e, "--fim-data: there is no text in --mock-data");
+	if (!c->tokenizer)
+		return err_set(e,
+		    "--fim-data: rearranges text, for which it needs the tokenizer: give "
+		    "--tokenizer-model");
+	f = fim_new(c->tokenizer, &c->o.fim, e);
+	fim_free(f);
+	return f ? 0 : -1;
+}

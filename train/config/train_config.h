@@ -11,6 +11,7 @@
 #include "lib/model/optim_options.h"
 #include "lib/model/options.h"
 #include "lib/model/scaler.h"
+#include "lib/token/fim.h"
 #include "lib/token/tokenizer.h"
 #include "train/config/fault.h"
 #include "train/config/operands.h"
@@ -41,6 +42,7 @@ struct train_options {
 	struct muon_options muon;
 	struct qk_clip qk_clip;
 	struct path_options paths;
+	struct fim_options fim;
 	TRAIN_OPTIONS(OPTION_MEMBER)
 };
 

@@ -22,6 +22,7 @@ struct data_reader {
 	int64_t *samples;         /* [b] */
 	int64_t *ids;             /* [s + 1] */
 	struct sample one;        /* [s] each */
+	struct fim *fim;          /* NULL: documents are not rearranged */
 };
 
 /* Includes absent sets. */
@@ -43,7 +44,7 @@ data_set(const struct data *d, int set, struct data_set *out)
 bool
 data_masks(const struct data *d)
 {
-	return d->options.eod_mask_loss || d->options.pad >= 0;
+	return d->options.eod_mask_loss || d->options.pad >= 0 || d->c->o.fim.on;
 }
 
 int64_t
@@ -96,6 +97,8 @@ data_reader_new(const struct data *d)
 		mem_alloc(n, sizeof(float)), NULL };
 	if (d->c->plan.shape.reset_attention_mask)
 		r->one.documents = mem_alloc(n, 4);
+	if (d->c->o.fim.on)
+		r->fim = fim_new(d->c->tokenizer, &d->c->o.fim, &(struct err){ "" });
 	return r;
 }
 
@@ -115,6 +118,7 @@ data_reader_free(struct data_reader *r)
 	free(r->one.position_ids);
 	free(r->one.loss_mask);
 	free(r->one.documents);
+	fim_free(r->fim);
 	free(r);
 }
 
@@ -209,6 +213,47 @@ read_sample(const struct data *d, const struct set *s, int64_t sample, int64_t *
 	return n;
 }
 
+/* Rearranges the documents of a sample of n tokens. Returns how many there are before the filling,
+ * which ends the sample. */
+static int64_t
+rearrange(
+    const struct data_reader *r, const struct set *s, int64_t sample, int64_t n, struct err *e)
+{
+	struct blend_corpus corpus;
+	struct mt19937 draws;
+	struct err why;
+	int64_t of_corpus, kept;
+	int k;
+
+	blend_locate(s->blend, sample, &k, &of_corpus);
+	fim_draws(&draws, r->d->c->o.seed, of_corpus);
+	kept = fim_rearrange(r->fim, &draws, r->ids, n, &why);
+	if (kept >= 0)
+		return kept;
+	blend_corpus(s->blend, k, &corpus);
+	return err_set(e, "--fim-data: sample %lld of %s: %s", (long long)of_corpus,
+	    dataset_prefix(corpus.dataset), why.msg);
+}
+
+/* Sample i of a set, with its inputs and labels, in r->one. */
+static int
+make_sample(struct data_reader *r, const struct set *s, int64_t sample, struct err *e)
+{
+	const struct data *d = r->d;
+	int64_t len = d->c->plan.shape.seq_length, n = read_sample(d, s, sample, r->ids, e),
+		kept = n;
+
+	if (n >= 0 && r->fim)
+		kept = rearrange(r, s, sample, n, e);
+	if (kept < 0)
+		return -1;
+	sample_assemble(&d->options, r->ids, n, len, &r->one);
+	for (int64_t label = kept; label < n; label++)
+		if (label > 0)
+			r->one.loss_mask[label - 1] = 0;
+	return 0;
+}
+
 /* A sample without any token that counts, for the places after the last one. */
 static void
 empty_sample(struct sample *one, int64_t s)
@@ -271,16 +316,10 @@ data_batch(
 		if (r->samples[i] >= 0)
 			blend_will_need(s->blend, r->samples[i]);
 	for (int64_t i = 0; i < b; i++) {
-		int64_t n = 0;
-
-		if (r->samples[i] >= 0)
-			n = read_sample(d, s, r->samples[i], r->ids, e);
-		if (n < 0)
-			return -1;
-		if (r->samples[i] >= 0)
-			sample_assemble(&d->options, r->ids, n, len, &r->one);
-		else
+		if (r->samples[i] < 0)
 			empty_sample(&r->one, len);
+		else if (make_sample(r, s, r->samples[i], e) < 0)
+			return -1;
 		unmasked += add_sample(r, at, i, out);
 	}
 	return unmasked;
