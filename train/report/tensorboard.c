@@ -1,19 +1,18 @@
 /*
- * tensorboard.c - event files, with the few protobuf messages they need encoded by hand
+ * tensorboard.c - event files
  *
  * A file is a sequence of records: length (u64), masked CRC-32C of the length, an Event message,
  * masked CRC of the message, all little-endian. Field numbers are those of tensorflow's
  * event.proto, summary.proto and tensor.proto: Event wall_time 1, step 2, file_version 3, summary
  * 5; Summary value 1; Value tag 1, simple_value 2, tensor 8, metadata 9; SummaryMetadata
  * plugin_data 1; PluginData plugin_name 1; TensorProto dtype 1, tensor_shape 2, string_val 8.
- * Protobuf needs the length of an inner message before its bytes, so messages are built from the
- * inside out.
  */
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
+#include "train/report/protobuf.h"
 #include "train/report/tensorboard.h"
 
 #include <errno.h>
@@ -22,13 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum wire {
-	VARINT,
-	FIXED64,
-	BYTES,
-	FIXED32 = 5
-}; /* protobuf's names for how a field's value is written */
-
 struct tensorboard {
 	FILE *f;
 	char path[1400];
@@ -36,40 +28,6 @@ struct tensorboard {
 	struct str value, summary, event;
 	int lost; /* errno of the first failed write */
 };
-
-/* Appends the low bytes of x, little-endian. */
-static void
-add_fixed(struct str *s, uint64_t x, int bytes)
-{
-	for (int i = 0; i < bytes; i++)
-		str_addc(s, (char)(x >> 8 * i & 0xff));
-}
-
-/* Appends seven bits per byte, the lowest first; the top bit says that more follow. Negative
- * numbers, being 64-bit two's complement, take ten bytes; steps are never negative. */
-static void
-add_varint(struct str *s, uint64_t x)
-{
-	for (; x >= 0x80; x >>= 7)
-		str_addc(s, (char)((x & 0x7f) | 0x80));
-	str_addc(s, (char)x);
-}
-
-/* What every field begins with: its number and how its value is written. */
-static void
-add_key(struct str *s, int field, enum wire wire)
-{
-	add_varint(s, (uint64_t)field << 3 | (uint64_t)wire);
-}
-
-/* Strings and inner messages are the same on the wire. */
-static void
-add_bytes(struct str *s, int field, const char *bytes, size_t len)
-{
-	add_key(s, field, BYTES);
-	add_varint(s, len);
-	str_add(s, bytes, len);
-}
 
 /* A CRC over bytes that hold CRCs themselves is weak, hence the mask. Source: tensorflow
  * core/lib/hash/crc32c.h. */
@@ -91,10 +49,9 @@ begin_event(struct tensorboard *t, int64_t step)
 
 	memcpy(&bits, &now, sizeof bits);
 	str_clear(&t->event);
-	add_key(&t->event, 1, FIXED64);
-	add_fixed(&t->event, bits, sizeof bits);
-	add_key(&t->event, 2, VARINT);
-	add_varint(&t->event, (uint64_t)step);
+	protobuf_key(&t->event, 1, PROTOBUF_FIXED64);
+	protobuf_fixed(&t->event, bits, sizeof bits);
+	protobuf_int(&t->event, 2, step);
 }
 
 /* Writes t->event as one record. The first failure is kept, since later ones follow from it;
@@ -104,10 +61,10 @@ write_event(struct tensorboard *t)
 {
 	struct str record = { 0 };
 
-	add_fixed(&record, t->event.len, 8);
-	add_fixed(&record, masked_crc(record.buf, 8), 4);
+	protobuf_fixed(&record, t->event.len, 8);
+	protobuf_fixed(&record, masked_crc(record.buf, 8), 4);
 	str_add(&record, t->event.buf, t->event.len);
-	add_fixed(&record, masked_crc(t->event.buf, t->event.len), 4);
+	protobuf_fixed(&record, masked_crc(t->event.buf, t->event.len), 4);
 	if (fwrite(record.buf, 1, record.len, t->f) != record.len && !t->lost)
 		t->lost = errno;
 	str_release(&record);
@@ -139,7 +96,7 @@ tensorboard_open(const char *dir, struct err *e)
 		return NULL;
 	}
 	begin_event(t, 0);
-	add_bytes(&t->event, 3, version, sizeof version - 1);
+	protobuf_bytes(&t->event, 3, version, sizeof version - 1);
 	write_event(t);
 	return t;
 }
@@ -149,9 +106,9 @@ static void
 write_value(struct tensorboard *t, int64_t step)
 {
 	str_clear(&t->summary);
-	add_bytes(&t->summary, 1, t->value.buf, t->value.len);
+	protobuf_bytes(&t->summary, 1, t->value.buf, t->value.len);
 	begin_event(t, step);
-	add_bytes(&t->event, 5, t->summary.buf, t->summary.len);
+	protobuf_bytes(&t->event, 5, t->summary.buf, t->summary.len);
 	write_event(t);
 }
 
@@ -165,9 +122,9 @@ tensorboard_scalar(struct tensorboard *t, const char *tag, int64_t step, double 
 
 	memcpy(&bits, &rounded, sizeof bits);
 	str_clear(&t->value);
-	add_bytes(&t->value, 1, tag, strlen(tag));
-	add_key(&t->value, 2, FIXED32);
-	add_fixed(&t->value, bits, sizeof bits);
+	protobuf_string(&t->value, 1, tag);
+	protobuf_key(&t->value, 2, PROTOBUF_FIXED32);
+	protobuf_fixed(&t->value, bits, sizeof bits);
 	write_value(t, step);
 }
 
@@ -182,13 +139,13 @@ tensorboard_text(struct tensorboard *t, const char *name, int64_t step, const ch
 	struct str tensor = { 0 };
 
 	str_add(&tensor, head, sizeof head - 1);
-	add_bytes(&tensor, 8, text, strlen(text));
+	protobuf_string(&tensor, 8, text);
 	str_clear(&t->value);
-	add_key(&t->value, 1, BYTES);
-	add_varint(&t->value, strlen(name) + strlen("/text_summary"));
+	protobuf_key(&t->value, 1, PROTOBUF_BYTES);
+	protobuf_varint(&t->value, strlen(name) + strlen("/text_summary"));
 	str_addf(&t->value, "%s/text_summary", name);
-	add_bytes(&t->value, 9, metadata, sizeof metadata - 1);
-	add_bytes(&t->value, 8, tensor.buf, tensor.len);
+	protobuf_bytes(&t->value, 9, metadata, sizeof metadata - 1);
+	protobuf_bytes(&t->value, 8, tensor.buf, tensor.len);
 	write_value(t, step);
 	str_release(&tensor);
 }
