@@ -205,18 +205,20 @@ refuse(struct port *p, const struct opt_outcome *o, struct port_row *r)
 	r->why = mem_pool_strndup(&p->pool, why, strlen(why));
 }
 
-/* The blank-separated words of `to`. */
+/* The blank-separated words of `to`, in which the value that was given stays one word. */
 static void
 set_here(struct port *p, struct port_row *r, const char *to)
 {
-	size_t blanks = 1;
+	const char *value = r->count == 2 ? r->word[1] : "";
+	size_t blanks = 1, len = strlen(value);
 
 	for (const char *s = to; *s; s++)
 		blanks += *s == ' ';
 	r->here = mem_pool_alloc(&p->pool, blanks, sizeof *r->here);
 	r->here_count = 0;
 	for (const char *s = to; *s; s += strspn(s, " ")) {
-		size_t n = strcspn(s, " ");
+		bool given = len && !strncmp(s, value, len) && (!s[len] || s[len] == ' ');
+		size_t n = given ? len : strcspn(s, " ");
 
 		r->here[r->here_count++] = mem_pool_strndup(&p->pool, s, n);
 		s += n;
