@@ -1,9 +1,9 @@
 /*
- * hash.c - XXH3-64, MD5 and CRC-32C
+ * hash.c - XXH3-64, MD5, CRC-32C and CRC-32
  *
- * Three sums for three purposes: XXH3 guards data against damage and is fast enough to run over
- * every checkpoint; MD5 is here only because the names of index maps are defined by it; CRC-32C
- * because other formats carry it. None of them is meant to withstand an adversary.
+ * Sums for three purposes: XXH3 guards data against damage and is fast enough to run over
+ * every checkpoint; MD5 is here only because the names of index maps are defined by it; the
+ * CRCs because other formats carry them. None of them is meant to withstand an adversary.
  */
 #include "lib/base/err.h"
 #include "lib/base/hash.h"
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -200,4 +201,10 @@ hash_crc32c(const void *bytes, size_t len)
 			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
 	}
 	return ~crc;
+}
+
+uint32_t
+hash_crc32(uint32_t before, const void *bytes, size_t len)
+{
+	return (uint32_t)crc32_z(before, bytes, len);
 }

@@ -2,7 +2,8 @@
  * hash.h - checksums and names
  *
  * XXH3-64 (through xxhash) for files and pieces, MD5 for the names of index maps (Megatron-LM's
- * choice; not for security), CRC-32C for TensorBoard records.
+ * choice; not for security), CRC-32C for TensorBoard's records, CRC-32 (through zlib) for
+ * W&B's.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
@@ -28,5 +29,7 @@ uint64_t hash_stream_free(struct hash_stream *h); /* returns the sum */
 void hash_md5_hex(const void *bytes, size_t len, char out[33]);
 /* Castagnoli polynomial, reflected, as in RFC 3720 appendix B.4. */
 uint32_t hash_crc32c(const void *bytes, size_t len);
+/* zlib's: continues the sum of what came before, 0 at the beginning. */
+uint32_t hash_crc32(uint32_t before, const void *bytes, size_t len);
 
 #endif

@@ -58,8 +58,7 @@ small=
 tanuki expect 0 mtrain --dry-run --world-size 64
 [ "$(grep -c '^[0-9]' out)" = 64 ] || fail "not 64 ranks"
 said "--use-mcore-models, --transformer-impl (there is one model code), "
-said "--wandb-name, --wandb-project, --wandb-entity (with --tensorboard-dir DIR, \
-\`wandb sync --sync-tensorboard DIR\` uploads the figures)"
+said "--wandb-name N: is --wandb-exp-name N here"
 
 # With experts (8x8B), in bf16: which of the layouts fit 80 GB.
 experts="--num-experts 8 --moe-router-topk 2 --moe-router-load-balancing-type aux_loss

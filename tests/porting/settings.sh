@@ -15,7 +15,7 @@ seen()
 {
 	out=$1
 	shift
-	rm -rf S B metrics.jsonl profile* other*
+	rm -rf S B W wandb metrics.jsonl profile* other*
 	# shellcheck disable=SC2086 # words
 	mtrain -q $model "$@" --dry-run >plan
 	train 1 "$@" --metrics-file metrics.jsonl
@@ -28,6 +28,7 @@ seen()
 		find . -name 'S' -o -name 'profile*' -o -name 'other*' | sort
 		[ ! -e S ] || find S -type f -printf '%p %s\n' | sort
 		cat B/* 2>/dev/null | tr -cd 'a-z/-' | sed 's/[a-z]*tfevents[a-z]*//g'
+		grep -aoh '"[NPW]"' W/wandb/*/*.wandb 2>/dev/null || :
 	} >"$out.seen"
 }
 

@@ -95,7 +95,7 @@ train(struct train_config *c, struct lock *lock)
 	saver_free(r.saver);
 	energy_free(r.energy);
 	corpus_log_free(r.corpora);
-	CHECK(metrics_close(r.metrics, &e) == 0);
+	CHECK(metrics_close(r.metrics, 0, &e) == 0);
 	prefetch_free(r.prefetch);
 	data_close(r.data);
 	engine_close(&engine);

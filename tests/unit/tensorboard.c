@@ -490,7 +490,7 @@ test_run(const char *top)
 	m = metrics_open(&c, 1, 10, &err);
 	CHECK(m && freopen(lines, "w", stdout));
 	report(m);
-	CHECK(metrics_close(m, &err) == 0);
+	CHECK(metrics_close(m, 0, &err) == 0);
 	CHECK(fflush(stdout) == 0 && dup2(out, 1) == 1);
 	close(out);
 	only_file(board, path, sizeof path);

@@ -202,8 +202,6 @@ static const char tp_shards[] = "weights are sharded over data ranks alone: --us
 static const char universal[] = "mckpt import reads such a checkpoint before the run";
 static const char upcycle[] = "mckpt upcycle makes experts of a dense model before the run";
 static const char vision[] = "vision models are out of scope";
-static const char wandb[] =
-    "with --tensorboard-dir DIR, `wandb sync --sync-tensorboard DIR` uploads the figures";
 static const char watch[] = "monitoring services get nothing; --metrics-file has every step";
 static const char wd_cond[] = "weight decay is of tensors with two dimensions";
 static const char wd_norm[] = "norms of q and k have no weight decay";

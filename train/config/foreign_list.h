@@ -793,9 +793,7 @@
 	   "--num-virtual-stages-per-pipeline-rank $") \
 	DO(SCOPE, "vision-backbone-type", 1, vision) DO(SCOPE, "vision-pretraining", 0, vision) \
 	DO(SCOPE, "vision-pretraining-type", 1, vision) DO(SCOPE, "vocab-extra-ids", 1, encoder) \
-	DO(NOTE, "wandb-entity", 1, wandb) DO(NOTE, "wandb-exp-name", 1, wandb) \
-	DO(NOTE, "wandb-id", 1, wandb) DO(NOTE, "wandb-name", 1, wandb) \
-	DO(NOTE, "wandb-project", 1, wandb) DO(NOTE, "wandb-save-dir", 1, wandb) \
+	DO(ALIAS, "wandb-name", 1, "--wandb-exp-name $") \
 	DO(ALIAS, "warmup", 1, "--lr-warmup-fraction $") \
 	DO(ALIAS, "wd-incr-style", 1, "--weight-decay-incr-style $") \
 	DO(NOTE, "wgrad-deferral-limit", 1, speed) DO(MATHS, "xielu", 0, activation) \

@@ -280,7 +280,20 @@
 	DO(STRING, NOTHING, "tensorboard-dir", tensorboard_dir, "DIR", NULL, \
 	   "TensorBoard event files") \
 	DO(INT, NOTHING, "tensorboard-log-interval", tensorboard_log_interval, 1, "1", \
-	   "steps between points in them", .needs = "tensorboard-dir") \
+	   "steps between points in them and for W&B", .needs = "tensorboard-dir|wandb-project") \
+	DO(STRING, NOTHING, "wandb-project", wandb_project, "NAME", NULL, \
+	   "a file for this project of Weights & Biases, with the same points; `wandb sync` " \
+	   "uploads it") \
+	DO(STRING, NOTHING, "wandb-exp-name", wandb_exp_name, "NAME", NULL, \
+	   "what the run is called there", .needs = "wandb-project") \
+	DO(STRING, NOTHING, "wandb-entity", wandb_entity, "NAME", NULL, \
+	   "the user or team whose project it is", .needs = "wandb-project") \
+	DO(STRING, NOTHING, "wandb-id", wandb_id, "ID", NULL, \
+	   "the run's id there; by default one of its own, which it keeps when it resumes", \
+	   .needs = "wandb-project") \
+	DO(STRING, NOTHING, "wandb-save-dir", wandb_save_dir, "DIR", NULL, \
+	   "the file is in a directory of DIR/wandb; DIR is --save by default, and without it " \
+	   "the current directory", .needs = "wandb-project") \
 	DO(STRING, NOTHING, "metrics-file", metrics_file, "FILE", NULL, \
 	   "one JSON object per step") \
 	DO(STRING, NOTHING, "metrics-command", metrics_command, "CMD", NULL, \
@@ -295,18 +308,20 @@
 	   "of the times of all ranks, the longest, the shortest and the longest, or every one", \
 	   .needs = "timing-log-level") \
 	DO(FLAG, VALUE, "log-timers-to-tensorboard", log_timers_to_tensorboard, \
-	   "the longest of them in --tensorboard-dir", \
-	   .needs = "tensorboard-dir&timing-log-level") \
+	   "the longest of them in --tensorboard-dir and --wandb-project", \
+	   .needs = "timing-log-level&tensorboard-dir|wandb-project") \
 	DO(FLAG, VALUE, "log-straggler", log_straggler, \
 	   "the ranks that compute longest and shortest, after each log line") \
 	DO(RANGE, VALUE, "straggler-minmax-count", straggler_minmax_count, 1, 1e6, "1", \
 	   "with --log-straggler: if above 1, how many of the slowest and fastest to list", \
 	   .needs = "log-straggler") \
 	DO(FLAG, VALUE, "log-world-size-to-tensorboard", log_world_size_to_tensorboard, \
-	   "the number of ranks in --tensorboard-dir", .needs = "tensorboard-dir") \
+	   "the number of ranks in --tensorboard-dir and --wandb-project", \
+	   .needs = "tensorboard-dir|wandb-project") \
 	DO(FLAG, VALUE, "log-memory-to-tensorboard", log_memory_to_tensorboard, \
-	   "bytes that are planned and in use on rank 0 in --tensorboard-dir and --metrics-file", \
-	   .needs = "tensorboard-dir|metrics-file|metrics-command") \
+	   "bytes that are planned and in use on rank 0 in --tensorboard-dir, --wandb-project " \
+	   "and --metrics-file", \
+	   .needs = "tensorboard-dir|wandb-project|metrics-file|metrics-command") \
 	DO(FLAG, VALUE, "log-loss-by-corpus", log_loss_by_corpus, \
 	   "the training loss of each corpus in --metrics-file, at log steps", \
 	   .needs = "metrics-file|metrics-command") \

@@ -1,5 +1,5 @@
 /*
- * metrics.c - log lines, JSON Lines, TensorBoard
+ * metrics.c - log lines, JSON Lines, and the scalars of TensorBoard and W&B
  *
  * Lives on rank 0 alone and takes totals that the ranks have agreed on already. The log line is
  * Megatron-LM's, with tokens per second added at its end, so that scripts which read it keep
@@ -16,7 +16,7 @@
 #include "train/config/config.h"
 #include "train/report/feed.h"
 #include "train/report/metrics.h"
-#include "train/report/tensorboard.h"
+#include "train/report/scalars.h"
 
 #include <errno.h>
 #include <math.h>
@@ -42,7 +42,7 @@ struct metrics {
 	int lost;  /* errno of the first line of it that could not be written; 0: all are there */
 	bool torn; /* its last line may lack its end */
 	struct feed *feed;
-	struct tensorboard *board;
+	struct scalars *scalars; /* NULL: none are asked for */
 	const struct train_options *o;
 	bool decoupled; /* vocabulary tables have a learning rate of their own */
 	int64_t train_iters, seq_length, world;
@@ -64,27 +64,6 @@ static const char *const exposed[WAIT_COUNT] = { [WAIT_DATA] = "data",
 	[WAIT_TENSOR] = "tensor",
 	[WAIT_CONTEXT] = "context",
 	[WAIT_PIPELINE] = "pipeline" };
-
-/* Writes the options as texts, each that has a value, under Megatron-LM's names with '_'. */
-static void
-board_options(struct tensorboard *board, const struct train_config *c, int64_t iteration)
-{
-	struct str options = { 0 };
-	char *rest, *name;
-
-	train_dump(c, true, &options);
-	name = strtok_r(options.buf, "\n", &rest);
-	for (; name; name = strtok_r(NULL, "\n", &rest)) {
-		char *value = name + strcspn(name, " ");
-
-		if (*value)
-			*value++ = '\0';
-		for (char *at = name; (at = strchr(at, '-'));)
-			*at = '_';
-		tensorboard_text(board, name, iteration, *value ? value : "True");
-	}
-	str_release(&options);
-}
 
 /* The end of a file, at most `room` bytes; 0: it is empty, a pipe, or cannot be read. */
 static size_t
@@ -165,15 +144,13 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 		free(m);
 		return NULL;
 	}
-	if (c->o.tensorboard_dir && !(m->board = tensorboard_open(c->o.tensorboard_dir, e))) {
+	if (scalars_open(&m->scalars, c, iteration, e) < 0) {
 		if (m->json)
 			fclose(m->json);
 		feed_close(m->feed);
 		free(m);
 		return NULL;
 	}
-	if (m->board)
-		board_options(m->board, c, iteration);
 	return m;
 }
 
@@ -303,23 +280,11 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	put_line(m, &line);
 }
 
-/* A point by steps, and the same by samples under another tag, as Megatron-LM writes most. */
-static void
-board_point(struct metrics *m, const char *tag, int64_t iteration, int64_t samples, double value)
-{
-	struct str by_samples = { 0 };
-
-	str_addf(&by_samples, "%s vs samples", tag);
-	tensorboard_scalar(m->board, tag, iteration, value);
-	tensorboard_scalar(m->board, by_samples.buf, samples, value);
-	str_release(&by_samples);
-}
-
 /* Tags are Megatron-LM's (training_log of megatron/training/training.py); a step that is skipped
- * has neither norm nor zeros of gradients. Errors are kept by the board and reported when it is
- * closed. */
+ * has neither norm nor zeros of gradients. Errors are kept and reported when the scalars
+ * are closed. */
 static void
-board_points(struct metrics *m, const struct step_metrics *s)
+add_scalars(struct metrics *m, const struct step_metrics *s)
 {
 	const struct train_options *o = m->o;
 	const struct {
@@ -344,30 +309,28 @@ board_points(struct metrics *m, const struct step_metrics *s)
 		{ m->shared, "max rank load", s->routers.fullest },
 		{ m->drops, "dropped rows", s->routers.dropped },
 	};
-	struct err ignored;
+	struct scalars_at at = { s->iteration, s->consumed_samples };
 
 	for (size_t i = 0; i < sizeof point / sizeof *point; i++)
 		if (point[i].wanted)
-			board_point(
-			    m, point[i].tag, s->iteration, s->consumed_samples, point[i].value);
+			scalars_add_both(m->scalars, point[i].tag, at, point[i].value);
 	if (o->log_memory_to_tensorboard) {
-		tensorboard_scalar(
-		    m->board, "mem-planned-bytes", s->iteration, (double)s->planned_bytes);
-		tensorboard_scalar(m->board, "mem-used-bytes", s->iteration, (double)s->used_bytes);
+		scalars_add(
+		    m->scalars, "mem-planned-bytes", s->iteration, (double)s->planned_bytes);
+		scalars_add(m->scalars, "mem-used-bytes", s->iteration, (double)s->used_bytes);
 	}
-	tensorboard_scalar(m->board, "iteration-time", s->iteration, s->seconds);
-	tensorboard_scalar(
-	    m->board, "throughput", s->iteration, metrics_tflops(m, s->seconds, s->samples));
+	scalars_add(m->scalars, "iteration-time", s->iteration, s->seconds);
+	scalars_add(
+	    m->scalars, "throughput", s->iteration, metrics_tflops(m, s->seconds, s->samples));
 	if (s->attainable > 0)
-		tensorboard_scalar(m->board, "ceiling-share", s->iteration,
+		scalars_add(m->scalars, "ceiling-share", s->iteration,
 		    attainable_share(m, s, s->seconds, s->samples));
 	if (o->log_energy && !isnan(s->joules)) {
-		tensorboard_scalar(
-		    m->board, "iter-energy/gpu", s->iteration, s->joules / (double)m->world);
-		tensorboard_scalar(
-		    m->board, "power/gpu", s->iteration, watts(m, s->seconds, s->joules));
+		scalars_add(
+		    m->scalars, "iter-energy/gpu", s->iteration, s->joules / (double)m->world);
+		scalars_add(m->scalars, "power/gpu", s->iteration, watts(m, s->seconds, s->joules));
 	}
-	tensorboard_flush(m->board, &ignored);
+	scalars_flush(m->scalars);
 }
 
 /* A reader that has left, such as head, ends the log and not the run. Any other failure of standard
@@ -470,6 +433,8 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	puts(line.buf);
 	flush_log();
 	str_release(&line);
+	if (m->scalars)
+		scalars_summary(m->scalars);
 	begin_interval(m);
 }
 
@@ -525,8 +490,8 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 	progress(m, s);
 	if (m->json || m->feed)
 		json_line(m, s);
-	if (m->board && !s->left_out && s->iteration % m->o->tensorboard_log_interval == 0)
-		board_points(m, s);
+	if (m->scalars && !s->left_out && s->iteration % m->o->tensorboard_log_interval == 0)
+		add_scalars(m, s);
 	if (s->iteration % m->o->log_interval == 0 || s->iteration == m->train_iters)
 		log_line(m, s);
 }
@@ -545,10 +510,10 @@ metrics_timer(struct metrics *m, int64_t iteration, const char *name, double sec
 {
 	struct str tag = { 0 };
 
-	if (!m->board)
+	if (!m->scalars)
 		return;
 	str_addf(&tag, "%s-time", name);
-	tensorboard_scalar(m->board, tag.buf, iteration, seconds);
+	scalars_add(m->scalars, tag.buf, iteration, seconds);
 	str_release(&tag);
 }
 
@@ -568,6 +533,7 @@ void
 metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 {
 	struct str line = { 0 }, name = { 0 }, tag = { 0 };
+	struct scalars_at at = { e->iteration, e->consumed_samples };
 	double ppl = exp(fmin(20, e->lm_loss));
 
 	str_adds(&name, !strcmp(e->split, "valid") ? "validation" : e->split);
@@ -591,11 +557,11 @@ metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 		number(&line, "ppl", ppl);
 		put_line(m, &line);
 	}
-	if (m->board) {
+	if (m->scalars) {
 		str_addf(&tag, "lm loss %s", name.buf);
-		board_point(m, tag.buf, e->iteration, e->consumed_samples, e->lm_loss);
+		scalars_add_both(m->scalars, tag.buf, at, e->lm_loss);
 		str_adds(&tag, " ppl");
-		board_point(m, tag.buf, e->iteration, e->consumed_samples, ppl);
+		scalars_add_both(m->scalars, tag.buf, at, ppl);
 		str_release(&tag);
 	}
 	str_release(&name);
@@ -663,7 +629,7 @@ metrics_rewind(struct metrics *m, const struct metrics_rewind *r)
 
 /* -1 with the first path on which anything written was lost. NULL is closed already. */
 int
-metrics_close(struct metrics *m, struct err *e)
+metrics_close(struct metrics *m, int status, struct err *e)
 {
 	int rc = 0;
 
@@ -676,7 +642,7 @@ metrics_close(struct metrics *m, struct err *e)
 		errno = m->lost;
 		rc = err_sys(e, "write", m->o->metrics_file);
 	}
-	if (tensorboard_close(m->board, e) < 0)
+	if (scalars_close(m->scalars, status, e) < 0)
 		rc = -1;
 	free(m);
 	return rc;

@@ -1,5 +1,5 @@
 /*
- * metrics.h - the reports of a run: log lines, JSON Lines, TensorBoard
+ * metrics.h - the reports of a run: log lines, JSON Lines, TensorBoard, W&B
  *
  * Standard output gets one line per log interval in Megatron-LM's form and order of fields; the
  * learning rate is the one used. --metrics-file gets one JSON object per step with full precision:
@@ -92,9 +92,9 @@ double metrics_tflops(const struct metrics *m, double seconds, int64_t samples);
 void metrics_stamp(struct str *line);
 /* Lines after the last log line. */
 void metrics_text(const char *text);
-/* Seconds of a timer, for TensorBoard alone. */
+/* Seconds of a timer, for TensorBoard and W&B alone. */
 void metrics_timer(struct metrics *m, int64_t iteration, const char *name, double seconds);
-/* -1 when anything written was lost. m may be NULL. */
-int metrics_close(struct metrics *m, struct err *e);
+/* status: the run's. -1 when anything written was lost. m may be NULL. */
+int metrics_close(struct metrics *m, int status, struct err *e);
 
 #endif

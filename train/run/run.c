@@ -314,7 +314,7 @@ train(struct run *r, struct err *err)
 	if (comm_agree(COMM_HERE(world), first ? open_outputs(r, err) : 0, err))
 		return -1;
 	status = c->o.skip_train ? loop_evaluate(r) : train_steps(r);
-	return metrics_close(r->metrics, err) < 0 ? -1 : status;
+	return metrics_close(r->metrics, status < 0 ? r->failure : status, err) < 0 ? -1 : status;
 }
 
 /* Every rank is about to leave for the same reason, which rank 0 prints: comm_agree has set its
