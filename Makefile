@@ -277,6 +277,9 @@ test-tokenizers: $(progs)
 # Megatron-LM itself, whose source is in the directory MEGATRON, resumes what mckpt export writes.
 test-megatron: $(progs)
 	@$(python_with)/megatron_resume.py '$(MEGATRON)'
+# TensorBoard's and W&B's own readers, where PYTHON has tensorboard and wandb 0.19.11.
+test-boards: $(progs)
+	@$(python_with)/boards.py
 # The public option blocks in BLOCKS (by default those of tests/porting) through mtrain --dry-run, a
 # table of what is accepted; then settings that their switch makes count, and each option without
 # effect in a run of its own. With a checkout of Megatron-LM in the directory MEGATRON, those of its
@@ -359,7 +362,7 @@ clean:
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-gpu  faults N=1000  sim' \
-		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000' \
+		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=' \
 		' format  fuzz  bench  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
@@ -370,7 +373,7 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-porting test-hf test-tokenizers test-megatron test-extend test-gpu faults sim sim-rate \
+	test-porting test-hf test-tokenizers test-megatron test-boards test-extend test-gpu faults sim sim-rate \
 	sim-mutants sim-mutants-made lint format fuzz bench \
 	bench-gpu bench-offload bench-watch install man \
 	dist clean help force
