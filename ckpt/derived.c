@@ -216,15 +216,15 @@ take_rest(struct derived *d, const struct derived_job *job)
 
 	if (keeps & KEEPS_OPTIM)
 		s->rule = last->rule;
-	else if (last->rule)
+	else if (last->rule && !job->no_optim)
 		str_addf(&s->notes, "%s: the optimizer's state is left out\n", last->path);
 	s->averaged = last->averaged && keeps & KEEPS_AVERAGE;
-	if (last->averaged && !s->averaged)
+	if (last->averaged && !s->averaged && !job->no_optim)
 		str_addf(&s->notes, "%s: the average of the weights is left out\n", last->path);
 	if (keeps & KEEPS_HISTORIES && !job->no_optim) {
 		s->num_of_run = last->num_of_run;
 		memcpy(s->of_run, last->of_run, sizeof s->of_run);
-	} else if (last->num_of_run) {
+	} else if (last->num_of_run && !job->no_optim) {
 		str_addf(&s->notes, "%s: the scales of 8-bit operands are left out\n", last->path);
 	}
 	if (s->num_of_run && d->count > 1)
@@ -327,11 +327,18 @@ derived_write(struct derived *d, const struct derived_job *job, struct err *e)
 }
 
 int
-derived_run(const struct derived_job *job, struct err *e)
+derived_run(struct derived_job *job, int argc, char **argv, struct err *e)
 {
-	struct derived *d = derived_open(job, e);
+	struct derived *d;
+	int rc = cli_operands(argc, 2, "SRC DST", e);
 
-	return d ? derived_write(d, job, e) : -1;
+	if (rc)
+		return rc;
+	job->path = (const char *const *)argv;
+	job->count = 1;
+	job->save = argv[1];
+	d = derived_open(job, e);
+	return d ? derived_write(d, job, e) : CLI_FAILED;
 }
 
 /* --- equal models ----------------------------------------------------------------------------- */

@@ -91,8 +91,8 @@ struct derived *derived_open(const struct derived_job *job, struct err *e);
 void derived_close(struct derived *d); /* NULL is ignored */
 /* Writes job->save, prints what there is to note, also after a failure, and closes it. */
 int derived_write(struct derived *d, const struct derived_job *job, struct err *e);
-/* Both. */
-int derived_run(const struct derived_job *job, struct err *e);
+/* Both, of one source: the operands SRC DST complete the job. Returns what a verb does. */
+int derived_run(struct derived_job *job, int argc, char **argv, struct err *e);
 
 /* The last source. */
 struct source *derived_last(const struct derived *d);

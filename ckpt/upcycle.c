@@ -52,22 +52,16 @@ run_upcycle(const struct opt_parse *p, int argc, char **argv, struct err *e)
 		opt_given(p, "router-init-std") ? c->router_std : -1, (uint64_t)c->seed };
 	struct derived_job job = { .kind = &derived_upcycled,
 		.rule = &rule,
-		.path = (const char *const *)argv,
-		.count = 1,
 		.verb = "upcycle",
 		.given = p,
 		.dtype = copy_types[c->dtype],
 		.force = c->force };
-	int rc = cli_operands(argc, 2, "SRC DST", e);
 
-	if (rc)
-		return rc;
-	if (!opt_given(p, "num-experts")) {
+	if (argc == 2 && !opt_given(p, "num-experts")) {
 		err_set(e, "--num-experts: needed, such as 8");
 		return CLI_USAGE;
 	}
-	job.save = argv[1];
-	return derived_run(&job, e);
+	return derived_run(&job, argc, argv, e);
 }
 
 const struct verb verb_upcycle = { .name = "upcycle",

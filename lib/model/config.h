@@ -91,6 +91,8 @@ enum model_tag {
 	MODEL_FREE = 64,        /* may change without changing the meaning of stored weights */
 	MODEL_MLP = 512,        /* ... of a model in which every layer has experts */
 	MODEL_ROTARY = 1024,    /* ... of a model whose positions do not rotate */
+	/* changes what is computed, and may be changed for a run that begins with the weights */
+	MODEL_FREE_START = 2048,
 };
 
 /* The member of a row of fields_list.h, if it has one of its own. */

@@ -77,7 +77,8 @@
 	DO(SWITCH, S, M, "use-rotary-position-embeddings", use_rotary_position_embeddings, 0, \
 	   "--position-embedding-type rope") \
 	DO(NUM, S, M, "rotary-base", rotary_base, 1, INFINITY, "10000", \
-	   MODEL_DUMPED | MODEL_BASE | MODEL_KEPT | MODEL_ROTARY, "base of the rotary angles", \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_BASE | MODEL_KEPT | MODEL_ROTARY, \
+	   "base of the rotary angles", \
 	   .needs = "position-embedding-type=rope") \
 	DO(SAME_NUM, S, M, "rope-theta", rotary_base, 1, INFINITY, "the same as --rotary-base", \
 	   .needs = "position-embedding-type=rope") \
@@ -90,38 +91,40 @@
 	DO(SWITCH, S, M, "use-rope-scaling", use_rope_scaling, 0, "--rope-scaling-type llama3", \
 	   .needs = "position-embedding-type=rope") \
 	DO(CHOICE, S, M, "rope-scaling-type", enum rope_scaling, rope_scaling, rope_scaling_names, \
-	   "none", MODEL_DUMPED, "scaling of the rotary angles", \
+	   "none", MODEL_DUMPED | MODEL_FREE_START, "scaling of the rotary angles", \
 	   .needs = "position-embedding-type=rope") \
 	DO(NUM, S, M, "rope-scaling-factor", rope_factor, 0, INFINITY, "8", \
-	   MODEL_DUMPED | MODEL_IF_SCALED, "factor of the scaling", \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SCALED, "factor of the scaling", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type") \
 	DO(NUM, S, M, "rope-low-freq-factor", rope_low_freq_factor, 0, INFINITY, "1", \
-	   MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling", \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_LLAMA3, "of llama3 scaling", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=llama3") \
 	DO(NUM, S, M, "rope-high-freq-factor", rope_high_freq_factor, 0, INFINITY, "4", \
-	   MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling", \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_LLAMA3, "of llama3 scaling", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=llama3") \
 	DO(INT, S, M, "rope-original-positions", rope_original_positions, 1, "8192", \
-	   MODEL_DUMPED | MODEL_IF_LLAMA3 | MODEL_IF_YARN, "of llama3 and yarn scaling", \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_LLAMA3 | MODEL_IF_YARN, \
+	   "of llama3 and yarn scaling", \
 	   .needs = "position-embedding-type=rope&" \
 	            "rope-scaling-type=llama3|rope-scaling-type=yarn") \
 	DO(SAME_INT, S, M, "yarn-original-max-position-embeddings", rope_original_positions, 1, \
 	   "the same as --rope-original-positions", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	DO(NUM, S, M, "yarn-beta-fast", yarn_beta_fast, 0, INFINITY, "32", \
-	   MODEL_DUMPED | MODEL_IF_YARN, \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_YARN, \
 	   "turns over the original positions from which on yarn keeps an angle", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	DO(NUM, S, M, "yarn-beta-slow", yarn_beta_slow, 0, INFINITY, "1", \
-	   MODEL_DUMPED | MODEL_IF_YARN, "turns below which yarn divides it by the factor", \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_YARN, \
+	   "turns below which yarn divides it by the factor", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	/* 0: yarn_default_factor of rope_factor */ \
 	DO(NUM, S, M, "yarn-attention-factor", yarn_attention_factor, 0, INFINITY, NULL, \
-	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_YARN, \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SET | MODEL_IF_YARN, \
 	   "what yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 by default", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	DO(FLAG, S, M, "no-yarn-correction-range-round-to-int", yarn_unrounded_range, \
-	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_YARN, \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SET | MODEL_IF_YARN, \
 	   "yarn interpolates between pairs that are not rounded", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	DO(FLAG, S, M, "scale-embeddings-by-hidden-size", scale_embeddings_by_hidden_size, \
@@ -153,7 +156,7 @@
 	   "in every Nth layer queries see all keys; or a list of all layers, 1 for a window, " \
 	   "such as ([1]*5+[0])*8", struct layer_pattern window_attn_skip_freq) \
 	DO(NUM, S, M, "sliding-window-rope-base", sliding_window_rope_base, 0, INFINITY, NULL, \
-	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SET | MODEL_KEPT, \
 	   "base of the rotary angles in layers with a window, not scaled; --rotary-base by " \
 	   "default", .needs = "window-size") \
 	DO(INT, S, M, "query-pre-attn-scalar", query_pre_attn_scalar, 1, NULL, \

@@ -55,6 +55,17 @@ logits() {
 	[ "$status" = 1 ]
 }
 
+@test "layers that add nothing and an untied table leave the logits as they were" {
+	launch=()
+	for model in llama mixtral; do
+		mckpt stack -q --layers 0,0:,1 --zero-new "$golden/$model" import
+		logits $model 1e-12 --fp64
+		rm -r import
+	done
+	mckpt set -q --untie "$golden/gpt2" import
+	logits gpt2 1e-12 --fp64
+}
+
 @test "the Hugging Face directory itself gives the same logits" {
 	mtrain -q --model "$golden/llama" --pretrained-checkpoint "$golden/llama" --fp64 \
 		--tokens-file "$golden/llama/tokens.npy" --logits-file logits.npy

@@ -309,6 +309,32 @@ $left_out" mckpt average --merge-inputs run/iter_0000004:-0.25 run/iter_0000007:
 	[ ! -e out ] && [ ! -e b/x ]
 }
 
+@test "stack, drop-layers, set, strip and extract, and what they refuse" {
+	"$make_checkpoint" a 131
+	refused 0 "" mckpt stack --layers 0:4,2:4 --zero-new "$hf/llama" deep
+	refused 0 "" mckpt drop-layers --layers 4: --no-optim deep back
+	mckpt diff "$hf/llama" back >differences
+	mckpt info back | grep -q 'state_provenance_1	drop-layers --layers 4: --no-optim; checkpoint '
+	refused 0 "mckpt: a/iter_0000007: 'rotary-base 10000.0' becomes 'rotary-base 500000.0'" \
+		mckpt set --rope-theta 5e5 a long
+	mckpt diff a long >differences
+	refused 0 "" mckpt strip --dtype bf16 a stripped
+	[ "$(mckpt info stripped | grep -e '^dtype' -e '^optimizer')" = "dtype	BF16
+optimizer	false" ]
+	refused 1 "mckpt: a/iter_0000007: holds no average of the weights, as a run with --ema-decay saves" \
+		mckpt extract --ema a out
+	refused 2 "mckpt: needs --ema or --layers" mckpt extract a out
+	refused 2 "mckpt: --layers: needed, such as 0:24,8:32" mckpt stack a out
+	refused 2 "mckpt: --num-layers: changes the tensors: mckpt stack and mckpt drop-layers change it" \
+		mckpt set --num-layers 3 a out
+	refused 2 "mckpt: --swiglu: is not set: it gives the stored weights another meaning" mckpt set --swiglu a out
+	refused 2 "mckpt: --untie: not with --tie" mckpt set --untie --tie equal a out
+	refused 2 "mckpt: needs an option to set" mckpt set a out
+	refused 1 "mckpt: $hf/gpt2: --max-position-embeddings: learned positions are a tensor" \
+		mckpt set --max-position-embeddings 99 "$hf/gpt2" out
+	[ ! -e out ]
+}
+
 @test "a copy records where it comes from" {
 	mckpt import --dtype fp32 "$hf/llama" a
 	mckpt reshard --tensor-model-parallel-size 2 --no-optim a b

@@ -4,6 +4,8 @@
  */
 #include "ckpt/averaged.h"
 #include "ckpt/derived.h"
+#include "ckpt/layered.h"
+#include "ckpt/retold.h"
 #include "lib/base/io.h"
 #include "tests/check.h"
 #include "tests/made_checkpoint.h"
@@ -40,9 +42,12 @@ run(const struct derived_kind *kind, const void *rule, const char *const *path, 
 {
 	const struct derived_job job = job_of(kind, rule, path);
 
+	struct derived *d;
+
 	*e = (struct err){ "" };
 	io_remove_tree("out", NULL);
-	return derived_run(&job, e);
+	d = derived_open(&job, e);
+	return d ? derived_write(d, &job, e) : -1;
 }
 
 /* Whether two tensors have one name, type and bytes. */
@@ -196,7 +201,7 @@ test_sum(void)
 
 	job.dtype = DTYPE_BF16;
 	io_remove_tree("out", NULL);
-	CHECK(derived_run(&job, &e) == 0);
+	CHECK(derived_write(derived_open(&job, &e), &job, &e) == 0);
 	CHECK_STR(e.msg, "");
 	x = numbers("out/iter_0000012", name, &n);
 	for (int64_t i = 0; i < n; i++) {
@@ -231,10 +236,185 @@ test_refused(void)
 	    "iteration 200");
 	rule.output_iteration = -1;
 	job.save = "a/iter_0000007/x/y";
-	CHECK(derived_run(&job, &e) < 0);
+	CHECK(derived_open(&job, &e) == NULL);
 	CHECK_STR(
 	    e.msg, "'a/iter_0000007/x/y' is the source 'a', or inside it; give another directory");
 	CHECK(!io_exists("out") && !io_exists("a/iter_0000007/x"));
+}
+
+/* --- layers ----------------------------------------------------------------------------------- */
+
+/* Writes what a job makes as a checkpoint of this name. */
+static void
+write_as(const char *save, const struct derived_kind *kind, const void *rule, const char *src)
+{
+	const char *const path[] = { src, NULL };
+	struct derived_job job = job_of(kind, rule, path);
+	struct err e = { "" };
+	struct derived *d;
+
+	job.save = save;
+	d = derived_open(&job, &e);
+	CHECK(d && derived_write(d, &job, &e) == 0);
+	CHECK_STR(e.msg, "");
+}
+
+static bool
+makes_of(const struct derived_kind *kind, const void *rule, const char *src, const char *want)
+{
+	const char *const path[] = { src, NULL };
+
+	return makes(kind, rule, path, want);
+}
+
+/* Layers that are added and dropped again, with states and average, and in either order. */
+static void
+test_layers(void)
+{
+	const struct layered_rule add = { .layers = "0:2,1,0" },
+				  drop = { .layers = "2:4", .drop = true },
+				  turn = { .layers = "1,0" }, all = { .layers = ":" };
+
+	write_as("deep", &derived_layered, &add, "a");
+	CHECK(makes_of(&derived_layered, &drop, "deep", "a"));
+	write_as("turned", &derived_layered, &turn, "a");
+	CHECK(makes_of(&derived_layered, &turn, "turned", "a"));
+	CHECK(!makes_of(&derived_layered, &all, "turned", "a"));
+	CHECK(makes_of(&derived_layered, &all, "a", "a"));
+	CHECK(makes_of(&derived_layered, &all, "half", "half"));
+}
+
+/* Every element of the tensor is x. */
+static bool
+is_all(const char *dir, const char *name, double x)
+{
+	int64_t n;
+	double *have = numbers(dir, name, &n);
+	bool same = true;
+
+	for (int64_t i = 0; i < n; i++)
+		same = same && have[i] == x;
+	free(have);
+	return same;
+}
+
+/* What ends the branches of a new layer is 0, with its states; of norms of branches the weight. */
+static void
+test_zero_new(void)
+{
+	const struct layered_rule rule = { .layers = "0,0:2", .zero_new = true };
+
+	write_as("wide", &derived_layered, &rule, "a");
+	CHECK(is_all("wide", "decoder.layers.1.mlp.linear_down.weight", 0));
+	CHECK(is_all("wide", "decoder.layers.1.mlp.linear_down.weight.exp_avg", 0));
+	CHECK(is_all("wide", "decoder.layers.1.mlp.linear_down.weight.ema", 0));
+	CHECK(is_all("wide", "decoder.layers.1.self_attention.linear_proj.weight", 0));
+	CHECK(!is_all("wide", "decoder.layers.1.mlp.linear_up.weight", 0));
+	CHECK(!is_all("wide", "decoder.layers.0.mlp.linear_down.weight", 0));
+	CHECK(!is_all("wide", "decoder.layers.2.mlp.linear_down.weight", 0));
+	write_as("wide2", &derived_layered, &rule, "post");
+	CHECK(is_all("wide2", "decoder.layers.1.post_mlp_layernorm.weight", -1));
+	CHECK(is_all("wide2", "decoder.layers.1.post_self_attn_layernorm.weight", -1));
+	CHECK(is_all("wide2", "decoder.layers.1.post_mlp_layernorm.weight.exp_avg", 0));
+	CHECK(!is_all("wide2", "decoder.layers.1.mlp.linear_down.weight", 0));
+}
+
+/* What says which layers differ follows the layers. */
+static void
+test_patterns(void)
+{
+	const struct layered_rule rule = { .layers = "2,1:4" };
+	const char *const path[] = { "window", NULL };
+	const struct derived_job job = job_of(&derived_layered, &rule, path);
+	struct err e = { "" };
+	struct derived *d = derived_open(&job, &e);
+
+	CHECK_STR(e.msg, "");
+	for (int i = 0; i < 4; i++)
+		CHECK(layer_window(&d->s.config, i) == (i == 1 ? 0 : 8));
+	CHECK(strstr(d->s.options.buf, "window-attn-skip-freq [1,0,1,1]\n") != NULL);
+	derived_close(d);
+}
+
+static void
+test_layers_refused(void)
+{
+	static const char *const wrong[] = { "", "2", "0:3", "1:1", "1:0", "0,", ",0", "0-1", "-1",
+		"0:1x", "99999999999999999999", NULL };
+	const char *const path[] = { "a", NULL };
+	struct err e;
+	char want[200];
+
+	for (int i = 0; wrong[i]; i++) {
+		struct layered_rule rule = { .layers = wrong[i] };
+
+		snprintf(want, sizeof want,
+		    "--layers %s: must be ranges A:B of layers from 0 to 1, such as 0:2; B itself "
+		    "is not of the range",
+		    wrong[i]);
+		CHECK(run(&derived_layered, &rule, path, &e) < 0);
+		CHECK_STR(e.msg, want);
+	}
+	CHECK(run(&derived_layered, &(struct layered_rule){ .layers = "0:2", .drop = true }, path,
+		  &e) < 0);
+	CHECK_STR(e.msg, "--layers 0:2: leaves no layer");
+}
+
+/* The average becomes the weights, and nothing else stays; strip keeps it. */
+static void
+test_parts(void)
+{
+	const struct layered_rule ema = { .average = true }, none = { 0 };
+	int64_t n, m;
+	double *x, *y;
+	struct source *s;
+	struct err e;
+
+	write_as("ema", &derived_extracted, &ema, "a");
+	x = numbers("ema", "decoder.layers.1.mlp.linear_up.weight", &n);
+	y = numbers("a", "decoder.layers.1.mlp.linear_up.weight.ema", &m);
+	CHECK(n == m && !memcmp(x, y, (size_t)n * sizeof *x));
+	free(x);
+	free(y);
+	write_as("stripped", &derived_stripped, &none, "a");
+	x = numbers("stripped", "decoder.layers.1.mlp.linear_up.weight.ema", &n);
+	free(x);
+	s = source_open("stripped", &e);
+	CHECK(s && !s->rule && s->averaged);
+	source_close(s);
+}
+
+/* --- options and tables ----------------------------------------------------------------------- */
+
+static void
+test_set(void)
+{
+	const struct retold_rule there = { .lines = "rotary-base 500000\n" },
+				 back = { .lines = "rotary-base 10000\n" },
+				 untie = { "", TIE_UNTIE }, equal = { "", TIE_EQUAL },
+				 mean = { "", TIE_MEAN }, output = { "", TIE_OUTPUT };
+	const char *const path[] = { "a", NULL };
+	struct err e;
+	char *was, *now;
+
+	write_as("there", &derived_retold, &there, "a");
+	write_as("back", &derived_retold, &back, "there");
+	CHECK(io_read_file("a/iter_0000007/options.conf", 0, &was, NULL, &e) == 0 &&
+	    io_read_file("back/iter_0000007/options.conf", 0, &now, NULL, &e) == 0);
+	CHECK_STR(now, was);
+	free(was);
+	free(now);
+	CHECK(makes_of(&derived_retold, &back, "there", "a"));
+	write_as("two", &derived_retold, &untie, "a");
+	CHECK(is_all("two", "output_layer.weight.exp_avg", 0));
+	CHECK(makes_of(&derived_retold, &equal, "two", "a"));
+	/* the mean of equal tables, whose states are 0 then */
+	write_as("mean", &derived_retold, &mean, "two");
+	CHECK(is_all("mean", "embedding.word_embeddings.weight.exp_avg_sq", 0));
+	write_as("output", &derived_retold, &output, "two");
+	CHECK(makes_of(&derived_retold, &back, "mean", "output"));
+	CHECK(run(&derived_retold, &equal, path, &e) < 0);
+	CHECK_STR(e.msg, "a/iter_0000007: the tables are tied already");
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
@@ -243,20 +423,32 @@ int
 main(void)
 {
 	char dir[] = "/tmp/mikoshi-derived-XXXXXX";
-	struct model_config two = tiny(2), three = tiny(3);
+	struct model_config two = tiny(2), three = tiny(3), post = tiny(2), window = tiny(4);
 	struct err e;
 
 	three.proj_bias = true;
+	post.norm_placement = NORM_PLACEMENT_BOTH;
+	post.apply_layernorm_1p = true;
+	window.window_size = 8;
+	window.window_attn_skip_freq = pattern_of((const bool[]){ false, true, false, false }, 4);
 	CHECK(mkdtemp(dir) && chdir(dir) == 0);
 	make("a", &two, 1, DTYPE_F32);
 	make("b", &two, 2, DTYPE_F32);
 	make("half", &two, 1, DTYPE_BF16);
 	make("other", &three, 1, DTYPE_F32);
+	make("post", &post, 1, DTYPE_F32);
+	make("window", &window, 1, DTYPE_BF16);
 	test_weights();
 	test_equal("a");
 	test_equal("half");
 	test_sum();
 	test_refused();
+	test_layers();
+	test_zero_new();
+	test_patterns();
+	test_layers_refused();
+	test_parts();
+	test_set();
 	CHECK(chdir("/") == 0);
 	io_remove_tree(dir, &e);
 	return check_done();
