@@ -8,6 +8,7 @@
  */
 #include "tests/sim/case.h"
 #include "lib/base/mem.h"
+#include "lib/base/rng.h"
 #include "tests/faults/saved.h"
 #include "tests/sim/disk.h"
 
@@ -88,6 +89,9 @@ static const enum call failing[] = { CALL_OPEN, CALL_WRITE, CALL_FSYNC, CALL_CLO
 	CALL_LINK, CALL_UNLINK, CALL_MKDIR, CALL_READ, CALL_MMAP, CALL_LOOK, CALL_LIST, CALL_MEMORY,
 	CALL_THREAD, CALL_TRUNCATE, CALL_FLOCK };
 
+/* By these a start learns what earlier ones have left. */
+static const enum call looking[] = { CALL_LOOK, CALL_OPEN, CALL_READ, CALL_LIST };
+
 /* As much depends on what a sync promises as on all other calls. */
 static enum call
 draw_failing(void)
@@ -152,8 +156,6 @@ draw_cut(struct faults *f)
 static void
 draw_early(struct faults *f)
 {
-	static const enum call looking[] = { CALL_LOOK, CALL_OPEN, CALL_READ, CALL_LIST };
-
 	f->strike[0] = (struct strike){ .kind = STRIKE_KILL,
 		.rank = -1,
 		.call = draw(2) ? CALL_RENAME : failing[draw(CHANGES)],
@@ -186,6 +188,40 @@ draw_twice(struct faults *f)
 	f->count = f->count < 2 ? 2 : f->count;
 }
 
+/* One seed in eight: numbers of their own say which, so that others draw what they drew before. */
+static bool
+fails_in_a_row(void)
+{
+	const uint32_t counter[4] = { 0, 0, 0x726f77, 0 };
+	uint32_t drawn[4];
+
+	rng_philox(run.o->seed, counter, drawn);
+	return drawn[0] % 8 == 0;
+}
+
+/* A first save that ends between the renames of its manifest, of itself and of the tracker, which
+ * come after two of each rank; and a next start that finds what it has left on a disk that fails a
+ * few times in a row and then no more. */
+static void
+draw_row(struct faults *f)
+{
+	int ranks = run.layout->ranks;
+	enum call call = looking[draw(4)];
+
+	f->strike[0] = (struct strike){ .kind = STRIKE_KILL,
+		.rank = -1,
+		.call = CALL_RENAME,
+		.at = 2 * ranks + 1 + (draw(2) ? 4 : (long)draw(5)) };
+	f->strike[1] = (struct strike){ .kind = STRIKE_FAIL,
+		.rank = draw(2) ? 0 : (int)draw((uint64_t)ranks),
+		.call = call,
+		.at = 1 + (long)draw(call == CALL_LIST ? 8 : 24),
+		.more = 1 + (long)draw(2),
+		.err = EIO,
+		.then = true };
+	f->count = 2;
+}
+
 static void
 draw_faults(void)
 {
@@ -203,6 +239,8 @@ draw_faults(void)
 		draw_early(f);
 	else if (draw_one_in(run.layout->tool ? 2 : 10))
 		draw_twice(f);
+	if (fails_in_a_row())
+		draw_row(f);
 	for (int i = f->strike[1].at ? 2 : f->strike[0].at ? 1 : 0; i < f->count; i++) {
 		enum strike_kind kind;
 
@@ -243,6 +281,8 @@ describe(void)
 		    s->err ? strerror(s->err) : "", s->err ? ")" : "");
 		if (s->rank >= 0 && n < (int)cap)
 			n += snprintf(out + n, cap - (size_t)n, " of rank %d", s->rank);
+		if (s->more && n < (int)cap)
+			n += snprintf(out + n, cap - (size_t)n, ", %ld times", s->more + 1);
 	}
 }
 
@@ -417,7 +457,7 @@ check_others(const struct job *j)
 
 /* --- the loop --------------------------------------------------------------------------------- */
 
-/* A disk that fails from some call on is repaired before the next start. */
+/* A disk that fails at more than one call is repaired before the next start. */
 static void
 repair(void)
 {
@@ -430,6 +470,8 @@ repair(void)
 			run.power = true;
 		if (s->struck && s->kind == STRIKE_FAIL_ON)
 			s->call = CALL_COUNT, s->at = -1, s->kind = STRIKE_FAIL;
+		if (s->struck)
+			s->more = 0;
 	}
 }
 

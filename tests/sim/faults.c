@@ -18,16 +18,20 @@ parse_one(const char *text, struct strike *s, struct err *e)
 {
 	char kind[16], call[16];
 	int k = 0, c = 0, n;
+	long times = 1;
 
 	*s = (struct strike){ .rank = -1, .err = EIO, .then = !strncmp(text, "then-", 5) };
 	text += s->then ? 5 : 0;
-	n = sscanf(text, "%15[^:]:%15[^:]:%ld:%d:%d", kind, call, &s->at, &s->rank, &s->err);
+	n = sscanf(
+	    text, "%15[^:]:%15[^:]:%ld:%d:%d:%ld", kind, call, &s->at, &s->rank, &s->err, &times);
+	s->more = times - 1;
 	while (n >= 3 && k < STRIKE_KIND_COUNT && strcmp(kind, short_names[k]))
 		k++;
 	while (n >= 3 && c < CALL_COUNT && strcmp(call, call_names[c]))
 		c++;
-	if (n < 3 || k == STRIKE_KIND_COUNT || (c == CALL_COUNT && strcmp(call, "any")))
-		return err_set(e, "--faults: '%s' is not KIND:CALL:N[:RANK[:ERRNO]]", text);
+	if (n < 3 || k == STRIKE_KIND_COUNT || (c == CALL_COUNT && strcmp(call, "any")) ||
+	    times < 1)
+		return err_set(e, "--faults: '%s' is not KIND:CALL:N[:RANK[:ERRNO[:TIMES]]]", text);
 	s->kind = (enum strike_kind)k;
 	s->call = (enum call)c;
 	if (s->kind != STRIKE_FAIL && s->kind != STRIKE_FAIL_ON)
@@ -74,6 +78,7 @@ strike(struct strike *s, enum call c, struct process *p)
 		f->at[c]++;
 	}
 	s->struck = true;
+	sim.count[COUNT_ROW] += s->more && s->count == s->at + 1;
 	switch (s->kind) {
 	case STRIKE_KILL: process_end(p, 128 + SIGKILL); break;
 	case STRIKE_HOST: f->host_lost(p->host); break;
@@ -115,7 +120,7 @@ faults_at(enum call c, const char *path)
 		    (s->call != CALL_COUNT ? s->call != c : c == CALL_MEMORY))
 			continue;
 		s->count++;
-		if (s->count == s->at || (s->kind == STRIKE_FAIL_ON && s->count > s->at))
+		if (s->count >= s->at && (s->count <= s->at + s->more || s->kind == STRIKE_FAIL_ON))
 			err = strike(s, c, p);
 	}
 	return err;

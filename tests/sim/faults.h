@@ -27,6 +27,7 @@ struct strike {
 	int rank;       /* -1: of whichever calls */
 	enum call call; /* CALL_COUNT: of any kind */
 	long at;        /* 1: the first one */
+	long more;      /* calls after it that it happens at too */
 	int err;        /* of a call that fails */
 	bool then;      /* calls count once the one before it has happened */
 	bool dropped;   /* it does not happen */
@@ -48,9 +49,10 @@ struct faults {
 	long happened[STRIKE_KIND_COUNT], at[CALL_COUNT]; /* strikes, by kind and by call */
 };
 
-/* Reads KIND:CALL:N[:RANK[:ERRNO]], several after commas: "fail:fsync:3:0:28,power:any:4000". With
- * "then-" before KIND its calls count once the one before it has happened. Returns the number of
- * strikes, or -1 with a reason. */
+/* Reads KIND:CALL:N[:RANK[:ERRNO[:TIMES]]], several after commas:
+ * "fail:fsync:3:0:28,power:any:4000"; TIMES calls from the N-th on. With "then-" before KIND its
+ * calls count once the one before it has happened. Returns the number of strikes, or -1 with a
+ * reason. */
 int faults_parse(const char *text, struct strike out[STRIKES], struct err *e);
 /* At a call: an errno, or 0. May end the process, and not return. */
 int faults_at(enum call c, const char *path);

@@ -55,9 +55,9 @@ static const struct opt sim_opts[] = {
 	    .type = OPT_STRING,
 	    .off = offsetof(struct sim_config, faults),
 	    .unit = "LIST",
-	    .help = "these in place of drawn ones: KIND:CALL:N[:RANK[:ERRNO]], several after "
-		    "commas, then-KIND: its calls count after the one before it; kinds: kill, "
-		    "host, power, term, stop, slow, fail, fail-on, leap, short; "
+	    .help = "these in place of drawn ones: KIND:CALL:N[:RANK[:ERRNO[:TIMES]]], several "
+		    "after commas, then-KIND: its calls count after the one before it; kinds: "
+		    "kill, host, power, term, stop, slow, fail, fail-on, leap, short; "
 		    "calls as in a trace, or any" },
 	{ .name = "half",
 	    .type = OPT_FLAG,

@@ -56,7 +56,8 @@ extern const char *const call_names[CALL_COUNT];
 	X(LOST_PREFIX, "power lost, a prefix kept") X(LOST_ANY, "power lost, any sectors kept") \
 	X(LOST_BUT_LAST, "power lost, the last change kept") \
 	X(OUTLIVED, "ranks outlive a death") X(REPORTED, "MPI reports a death") \
-	X(OTHER_LAYOUT, "started on another layout") X(MIDWAY, "begun with checkpoints")
+	X(OTHER_LAYOUT, "started on another layout") X(MIDWAY, "begun with checkpoints") \
+	X(ROW, "calls fail in a row")
 /* clang-format on */
 #define COUNT_ENUM(c, name) COUNT_##c,
 enum count { COUNTS(COUNT_ENUM) COUNT_COUNT };
