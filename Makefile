@@ -246,7 +246,7 @@ $(B)/tests/faults/shim.so: tests/faults/shim.c $(B)/flags
 
 # The runner prints one line per program or file and ends with "N passed, N failed".
 test: tests
-	@B=$(B) sh tests/run.sh parity bats faults sim unit prop op grad fuzz lint
+	@B=$(B) sh tests/run.sh parity bats faults sim lint unit prop op grad fuzz
 test-unit: tests
 	@B=$(B) sh tests/run.sh unit prop op grad fuzz
 test-bats: tests
