@@ -271,6 +271,9 @@ python_with = PATH=$(abspath $(B)):$$PATH OMP_NUM_THREADS=1 \
 test-hf: $(progs)
 	@$(python_with)/family.py -n $(or $(N),8) $(FAMILY)
 	@[ -z "$(GOLDEN)" ] || $(python_with)/family_tokens.py $(golden)
+# N changes of the config.json of models of each FAMILY, against PYTHON's transformers 5.
+test-mutations: $(progs)
+	@$(python_with)/mutate.py -n $(or $(N),200) -s $(or $(SEED),1) $(FAMILY)
 # N random tokenizer.json, from number SEED on, against PYTHON's tokenizers.
 test-tokenizers: $(progs)
 	@$(python_with)/random_tokenizers.py -n $(or $(N),300) -s $(or $(SEED),1)
@@ -363,6 +366,7 @@ help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-gpu  faults N=1000  sim' \
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=' \
+		' test-mutations PYTHON= FAMILY=' \
 		' format  fuzz  bench  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
@@ -373,7 +377,7 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-porting test-hf test-tokenizers test-megatron test-boards test-extend test-gpu faults sim sim-rate \
+	test-porting test-hf test-mutations test-tokenizers test-megatron test-boards test-extend test-gpu faults sim sim-rate \
 	sim-mutants sim-mutants-made lint format fuzz bench \
 	bench-gpu bench-offload bench-watch install man \
 	dist clean help force

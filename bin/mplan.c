@@ -40,6 +40,8 @@ resolve(const struct opt_parse *p, int argc, char **argv, struct run_plan *plan,
 
 	if (rc == 0 && run_resolve(p, &cfg->run, cfg->world_size, 0, plan, &notes, e) < 0)
 		rc = CLI_FAILED;
+	if (rc == 0)
+		run_note_config(&cfg->run, &notes);
 	if (notes.len)
 		note("%.*s", (int)notes.len - 1, notes.buf);
 	str_release(&notes);

@@ -43,6 +43,9 @@ struct json *json_parse_file(const char *text, size_t len, const char *name, str
 struct json *json_read(const char *path, size_t max_bytes, struct err *e);
 /* The same, but the file must be a regular one: see io_read_regular. */
 struct json *json_read_regular(const char *path, size_t max_bytes, struct err *e);
+/* The same for a file that Python's json wrote: NaN, Infinity and -Infinity, which are not JSON,
+ * become strings, so that no number is read of them. */
+struct json *json_read_python(const char *path, size_t max_bytes, struct err *e);
 const struct json_value *json_root(const struct json *j);
 void json_free(struct json *j);
 

@@ -7,6 +7,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/json.h"
+#include "lib/base/jsonnumber.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,26 @@ json_read_regular(const char *path, size_t max_bytes, struct err *e)
 
 	return io_read_regular(path, max_bytes, &text, &len, e) < 0 ? NULL
 								    : parse(text, len, path, e);
+}
+
+struct json *
+json_read_python(const char *path, size_t max_bytes, struct err *e)
+{
+	struct str quoted = { 0 };
+	struct json *j;
+	char *text;
+	size_t len;
+
+	if (io_read_file(path, max_bytes, &text, &len, e) < 0)
+		return NULL;
+	if (!json_quote_words(text, len, &quoted)) {
+		str_release(&quoted);
+		return parse(text, len, path, e);
+	}
+	j = json_parse(quoted.buf, quoted.len, path, e);
+	free(text);
+	str_release(&quoted);
+	return j;
 }
 
 /*

@@ -1,5 +1,5 @@
 /*
- * jsonnumber.c - numbers that JSON allows and simdjson does not
+ * jsonnumber.c - numbers that JSON allows and simdjson does not, and those that Python adds
  *
  * JSON bounds no number, and Python writes integers of any length: transformers says "no limit" by
  * one of 31 digits. simdjson refuses the whole text then. So a text that it refuses is rewritten
@@ -107,6 +107,41 @@ json_fit_numbers(const char *text, size_t len, struct str *out)
 		/* digits that are not a number stay one token; otherwise their tail could be one */
 		if (end == pos)
 			end = is_digit(text[pos]) ? digits(text, len, pos) : pos + 1;
+		str_add(out, text + pos, end - pos);
+	}
+	return changed;
+}
+
+/* The length of one of Python's words at pos, or 0. */
+static size_t
+word_at(const char *s, size_t n, size_t pos)
+{
+	static const char *const words[] = { "NaN", "Infinity", "-Infinity" };
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		size_t len = strlen(words[i]);
+
+		if (n - pos >= len && !memcmp(s + pos, words[i], len))
+			return len;
+	}
+	return 0;
+}
+
+bool
+json_quote_words(const char *text, size_t len, struct str *out)
+{
+	bool changed = false;
+
+	for (size_t pos = 0, end; pos < len; pos = end) {
+		size_t word = word_at(text, len, pos);
+
+		if (word) {
+			str_addf(out, "\"%.*s\"", (int)word, text + pos);
+			changed = true;
+			end = pos + word;
+			continue;
+		}
+		end = text[pos] == '"' ? string_end(text, len, pos) : pos + 1;
 		str_add(out, text + pos, end - pos);
 	}
 	return changed;

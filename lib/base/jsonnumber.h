@@ -1,4 +1,4 @@
-/* jsonnumber.h - numbers that JSON allows and simdjson does not; for json.cc alone */
+/* jsonnumber.h - numbers that JSON allows and simdjson does not; for the files of json.h alone */
 #ifndef BASE_JSONNUMBER_H
 #define BASE_JSONNUMBER_H
 
@@ -13,5 +13,8 @@
  * by JSON's grammar stays as it is. Returns whether anything was changed.
  */
 bool json_fit_numbers(const char *text, size_t len, struct str *out);
+/* Appends a text of Python's json, which writes NaN, Infinity and -Infinity, with each of these as
+ * a string. Returns whether there was one. */
+bool json_quote_words(const char *text, size_t len, struct str *out);
 
 #endif

@@ -21,6 +21,7 @@
 struct hf_source {
 	struct source s;
 	struct family family; /* with the names that the files have */
+	struct config_rest rest;
 	struct hfdir *dir;
 };
 
@@ -227,12 +228,18 @@ open_directory(const char *path, struct err *e)
 	const struct family *f;
 
 	h->dir = hfdir_open(path, e);
-	f = h->dir ? family_read_config(path, &s->config, e) : NULL;
+	f = h->dir ? family_read_config(path, &s->config, &h->rest, e) : NULL;
+	if (f && *h->rest.quantised) {
+		err_at(e, path, 0, "is quantised by %s; start from the unquantised model",
+		    h->rest.quantised);
+		f = NULL;
+	}
 	if (!f) {
 		source_close(s);
 		return NULL;
 	}
 	h->family = *f;
+	str_add(&s->notes, h->rest.notes.buf, h->rest.notes.len);
 	str_adds(&s->state_text, initial_state);
 	source_set_model(s);
 	s->num_tensors = hfdir_count(h->dir);
@@ -334,6 +341,7 @@ static void
 release(struct source *s)
 {
 	hfdir_close(((struct hf_source *)s)->dir);
+	config_rest_release(&((struct hf_source *)s)->rest);
 }
 
 const struct source_kind source_hf = {

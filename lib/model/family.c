@@ -7,13 +7,14 @@
  */
 #include "lib/base/hub.h"
 #include "lib/base/io.h"
-#include "lib/model/family.h"
+#include "lib/base/mem.h"
+#include "lib/model/family_impl.h"
 #include "lib/model/family_list.h"
 #include "lib/model/fields.h"
-#include "lib/model/rope.h"
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DECLARE(name) extern const struct family family_##name;
@@ -38,6 +39,19 @@ family_find(const char *model_type)
 		if (!strcmp(families[i]->model_type, model_type))
 			return families[i];
 	return NULL;
+}
+
+/* By an alias too, for files that are read. */
+static const struct family *
+find_for_reading(const char *model_type)
+{
+	const struct family *f = family_find(model_type);
+
+	for (int i = 0; !f && families[i]; i++)
+		for (const char *const *a = families[i]->aliases; a && *a; a++)
+			if (!strcmp(*a, model_type))
+				f = families[i];
+	return f;
 }
 
 /* Fields that no config.json has, and the meaning of missing members. */
@@ -81,11 +95,10 @@ token_id(const struct json_value *config, const char *key, int64_t *out, struct 
 }
 
 /* Members that all families have, apart from the special ids. */
-static const struct key shared[] = {
+const struct key family_shared[] = {
 	{ "initializer_range", KEY_NUMBER, KEY_OFF(init_method_std), .stays = true },
 };
-
-enum { SHARED = sizeof shared / sizeof *shared };
+const int family_num_shared = sizeof family_shared / sizeof *family_shared;
 
 /* Types of models that are often asked for, and what they need that is not supported. */
 static const struct {
@@ -129,7 +142,7 @@ read_members(
 		return -1;
 	if (!model_type)
 		return err_set(e, "\"model_type\" is missing");
-	*f = family_find(model_type);
+	*f = find_for_reading(model_type);
 	if (!*f) {
 		explain_type(model_type, e);
 		return -1;
@@ -138,12 +151,88 @@ read_members(
 	if (token_id(config, "bos_token_id", &c->bos_token_id, e) < 0 ||
 	    id_list(config, "eos_token_id", &c->eos_token_id, e) < 0 ||
 	    token_id(config, "pad_token_id", &c->pad_token_id, e) < 0 ||
-	    keys_read(shared, SHARED, config, c, e) < 0 ||
+	    keys_read(family_shared, family_num_shared, config, c, e) < 0 ||
 	    json_bool(config, "tie_word_embeddings", (*f)->tied, &tied, e) < 0 ||
 	    keys_read((*f)->keys, (*f)->num_keys, config, c, e) < 0)
 		return -1;
 	c->untie_embeddings_and_output_weights = !tied;
+	if (family_check_off(*f, config, e) < 0)
+		return -1;
 	return (*f)->read_rest(c, config, e) < 0 ? -1 : model_check(c, e);
+}
+
+/* What the outer object of several modalities lends the text's, where that lacks it. */
+static const char *const lent[] = { "tie_word_embeddings", "dtype", "torch_dtype", "bos_token_id",
+	"eos_token_id", "pad_token_id" };
+enum { LENT = sizeof lent / sizeof *lent };
+
+/* The text's config of a model with several modalities, as an object whose members the caller
+ * frees; *items is NULL where the file has one config. */
+static struct json_value
+text_config(const struct json_value *root, struct json_value **items)
+{
+	const struct json_value *text = json_get(root, "text_config");
+	struct json_value joined = { .type = JSON_OBJECT };
+
+	*items = NULL;
+	if (!text || text->type != JSON_OBJECT || !json_get(text, "model_type"))
+		return *root;
+	*items = mem_alloc(text->len + LENT, sizeof **items);
+	for (int i = 0; i < LENT; i++) {
+		const struct json_value *m = json_get(root, lent[i]);
+
+		if (m && !json_get(text, lent[i]))
+			(*items)[joined.len++] = *m;
+	}
+	if (text->len)
+		memcpy(*items + joined.len, text->item, text->len * sizeof **items);
+	joined.len += text->len;
+	joined.item = *items;
+	return joined;
+}
+
+/* How the weights are quantised, by the word for it. */
+static void
+read_quantised(const struct json_value *config, const struct json_value *root, char out[64])
+{
+	static const char key[] = "quantization_config";
+	const struct json_value *q = json_get(config, key), *method;
+
+	if (family_is_off(q))
+		q = json_get(root, key);
+	if (family_is_off(q))
+		return;
+	method = json_get(q, "quant_method");
+	snprintf(out, 64, "%s",
+	    method && method->type == JSON_STRING ? method->string : "an unknown method");
+}
+
+/* Everything of a file but the model. */
+static void
+read_besides(const struct family *f, const struct json_value *config, const struct json_value *root,
+    const char *file, struct config_rest *rest)
+{
+	static const char *const others[] = { "text_config", "vision_config", "audio_config" };
+	static const char *const mtp[] = { "num_nextn_predict_layers", "num_mtp_layers" };
+	const char *type = "";
+
+	for (int i = 0; i < 3; i++)
+		rest->other_modality |= !family_is_off(json_get(root, others[i]));
+	for (int i = 0; i < 2; i++)
+		if (json_get(config, mtp[i]) && json_get(config, mtp[i])->type == JSON_INT)
+			rest->num_mtp_layers = json_get(config, mtp[i])->integer;
+	read_quantised(config, root, rest->quantised);
+	json_string(root, "model_type", "", &type, NULL);
+	if (rest->other_modality)
+		str_addf(
+		    &rest->notes, "%s: of a %.60s model the text's part is read\n", file, type);
+	family_note_members(f, config, file, &rest->notes);
+}
+
+void
+config_rest_release(struct config_rest *rest)
+{
+	str_release(&rest->notes);
 }
 
 /*
@@ -151,25 +240,33 @@ read_members(
  * that names the file, and c is undefined.
  */
 const struct family *
-family_read_config(const char *path, struct model_config *c, struct err *e)
+family_read_config(
+    const char *path, struct model_config *c, struct config_rest *rest, struct err *e)
 {
 	char file[1100];
 	const struct family *f = NULL;
+	struct json_value config, *items = NULL;
 	struct err why;
 	struct json *j;
 
+	if (rest)
+		memset(rest, 0, sizeof *rest);
 	if (hub_check(path, "a directory with its config.json", e) < 0)
 		return NULL;
 	snprintf(file, sizeof file, "%s%s", path, io_is_dir(path) ? "/config.json" : "");
-	j = json_read(file, 1 << 24, e);
+	j = json_read_python(file, 1 << 24, e);
 	if (!j)
 		return NULL;
-	if (json_root(j)->type != JSON_OBJECT) {
+	config = text_config(json_root(j), &items);
+	if (config.type != JSON_OBJECT) {
 		err_at(e, file, 0, "not a JSON object");
-	} else if (read_members(c, json_root(j), &f, &why) < 0) {
+	} else if (read_members(c, &config, &f, &why) < 0) {
 		err_at(e, file, 0, "%s", why.msg);
 		f = NULL;
+	} else if (rest) {
+		read_besides(f, &config, json_root(j), file, rest);
 	}
+	free(items);
 	json_free(j);
 	return f;
 }
@@ -217,7 +314,7 @@ family_write_config(
 		f->write_rest(c, out);
 	/* null, not absent: readers would use the family's default for a missing member. */
 	family_write_ids(c, true, out);
-	keys_write(shared, SHARED, c, "  ", out);
+	keys_write(family_shared, family_num_shared, c, "  ", out);
 	str_addf(out, ",\n  \"tie_word_embeddings\": %s,\n  \"use_cache\": true",
 	    c->untie_embeddings_and_output_weights ? "false" : "true");
 	str_addf(out, ",\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"\n}\n", torch_dtype,
@@ -296,208 +393,6 @@ family_of(const struct model_config *c, struct err *e)
 	}
 	err_set(e, "no Hugging Face family has this model; the nearest: %s", nearest.msg);
 	return NULL;
-}
-
-/* original_max_position_embeddings, the positions before they were stretched: all of them, where
- * nothing else is said. */
-static int64_t
-all_positions(const struct model_config *c)
-{
-	return c->max_position_embeddings;
-}
-
-/* Defaults are those of transformers. */
-static const struct key rope_keys[] = {
-	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true },
-	{ "factor", KEY_NUMBER, KEY_OFF(rope_factor), 0 },
-};
-static const struct key llama3_keys[] = {
-	{ "low_freq_factor", KEY_NUMBER, KEY_OFF(rope_low_freq_factor), 1 },
-	{ "high_freq_factor", KEY_NUMBER, KEY_OFF(rope_high_freq_factor), 4 },
-	{ "original_max_position_embeddings", KEY_INT, KEY_OFF(rope_original_positions),
-	    .derive = all_positions },
-};
-static const struct key yarn_keys[] = {
-	{ "beta_fast", KEY_NUMBER, KEY_OFF(yarn_beta_fast), 32 },
-	{ "beta_slow", KEY_NUMBER, KEY_OFF(yarn_beta_slow), 1 },
-	{ "original_max_position_embeddings", KEY_INT, KEY_OFF(rope_original_positions),
-	    .derive = all_positions },
-};
-
-/* By enum rope_scaling: the name, how many of the common keys apply, and the keys of its own. */
-static const struct rope {
-	const char *type;
-	int common;
-	const struct key *own;
-	int num_own;
-} ropes[] = {
-	[ROPE_SCALING_NONE] = { "default", 1, NULL, 0 },
-	[ROPE_SCALING_LINEAR] = { "linear", 2, NULL, 0 },
-	[ROPE_SCALING_LLAMA3] = { "llama3", 2, llama3_keys,
-	    sizeof llama3_keys / sizeof *llama3_keys },
-	[ROPE_SCALING_YARN] = { "yarn", 2, yarn_keys, sizeof yarn_keys / sizeof *yarn_keys },
-};
-
-/* YaRN's members without a row. The attention factor is a number, or follows from two others. */
-static int
-read_yarn(struct model_config *c, const struct json_value *v, struct err *e)
-{
-	double one, all;
-	bool rounded;
-
-	if (json_double(v, "attention_factor", 0, &c->yarn_attention_factor, e) < 0 ||
-	    json_double(v, "mscale", 0, &one, e) < 0 ||
-	    json_double(v, "mscale_all_dim", 0, &all, e) < 0 ||
-	    json_bool(v, "truncate", true, &rounded, e) < 0)
-		return -1;
-	if (c->yarn_attention_factor == 0 && one != 0 && all != 0)
-		c->yarn_attention_factor = yarn_default_factor(c->rope_factor, one) /
-		    yarn_default_factor(c->rope_factor, all);
-	c->yarn_unrounded_range = !rounded;
-	return 0;
-}
-
-/*
- * "type" is the old name of "rope_type". Unsupported rules are refused by name, because a model
- * with wrong angles fails silently.
- */
-int
-family_read_rope_in(struct model_config *c, const struct json_value *v, struct err *e)
-{
-	enum { KINDS = sizeof ropes / sizeof *ropes };
-	const char *type, *old;
-	int kind = 0;
-
-	if (json_string(v, "type", "default", &old, e) < 0 ||
-	    json_string(v, "rope_type", old, &type, e) < 0)
-		return -1;
-	while (kind < KINDS && strcmp(type, ropes[kind].type))
-		kind++;
-	if (kind == KINDS)
-		return err_set(e,
-		    "rope type '%s' is not supported; default, linear, llama3 and yarn are", type);
-	c->rope_scaling = (enum rope_scaling)kind;
-	if (keys_read(rope_keys, ropes[kind].common, v, c, e) < 0 ||
-	    keys_read(ropes[kind].own, ropes[kind].num_own, v, c, e) < 0)
-		return -1;
-	if (kind != ROPE_SCALING_NONE && c->rope_factor <= 0)
-		return err_set(e, "rope scaling needs \"factor\" > 0");
-	if (kind == ROPE_SCALING_LLAMA3 &&
-	    (c->rope_low_freq_factor <= 0 || c->rope_high_freq_factor <= c->rope_low_freq_factor))
-		return err_set(e, "rope scaling needs low_freq_factor < high_freq_factor");
-	return kind == ROPE_SCALING_YARN ? read_yarn(c, v, e) : 0;
-}
-
-/* The number at the top of the file counts before that of the dictionary: so transformers 5 takes
- * it, while 4 looks in the dictionary alone. A file that 4 wrote and that says both is refused. */
-static int
-read_original_positions(struct model_config *c, const struct json_value *config,
-    const struct json_value *dict, struct err *e)
-{
-	static const char key[] = "original_max_position_embeddings";
-	bool in_dict = json_get(dict, key) || c->rope_scaling == ROPE_SCALING_YARN;
-	const char *version;
-	int64_t top;
-
-	if (!json_get(config, key))
-		return 0;
-	if (json_int(config, key, 0, &top, e) < 0 ||
-	    json_string(config, "transformers_version", "", &version, e) < 0)
-		return -1;
-	if (in_dict && top != c->rope_original_positions && strncmp(version, "4.", 2) == 0)
-		return err_set(e,
-		    "\"%s\" is %lld for transformers 5, which reads it at the top, and %lld for "
-		    "transformers %s, which wrote the file",
-		    key, (long long)top, (long long)c->rope_original_positions, version);
-	c->rope_original_positions = top;
-	return 0;
-}
-
-/* The dictionary of a model whose layers share it, as transformers takes it: an old-style one
- * replaces the new one, unless it is empty. */
-int
-family_read_rope(struct model_config *c, const struct json_value *config, struct err *e)
-{
-	const struct json_value *v = json_get(config, "rope_scaling");
-
-	if (!v || v->type == JSON_NULL || (v->type == JSON_OBJECT && v->len == 0))
-		v = json_get(config, "rope_parameters");
-	if (!v || v->type != JSON_OBJECT)
-		return 0;
-	if (family_read_rope_in(c, v, e) < 0)
-		return -1;
-	return c->rope_scaling == ROPE_SCALING_LLAMA3 || c->rope_scaling == ROPE_SCALING_YARN
-	    ? read_original_positions(c, config, v, e)
-	    : 0;
-}
-
-/* The same dictionary serves as rope_parameters and, when there is scaling, as rope_scaling. */
-void
-family_write_rope_in(const struct model_config *c, struct str *out)
-{
-	const struct rope *r = &ropes[c->rope_scaling];
-
-	str_addf(out, "{\n    \"rope_type\": \"%s\"", r->type);
-	keys_write(rope_keys, r->common, c, "    ", out);
-	keys_write(r->own, r->num_own, c, "    ", out);
-	if (c->rope_scaling == ROPE_SCALING_YARN && c->yarn_attention_factor > 0) {
-		str_adds(out, ",\n    \"attention_factor\": ");
-		str_add_double(out, c->yarn_attention_factor);
-	}
-	if (c->rope_scaling == ROPE_SCALING_YARN && c->yarn_unrounded_range)
-		str_adds(out, ",\n    \"truncate\": false");
-	str_adds(out, "\n  }");
-}
-
-/* Readers older than rope_parameters use rope_scaling. */
-void
-family_write_rope(const struct model_config *c, struct str *out)
-{
-	str_adds(out, ",\n  \"rope_scaling\": ");
-	if (c->rope_scaling == ROPE_SCALING_NONE)
-		str_adds(out, "null");
-	else
-		family_write_rope_in(c, out);
-	str_adds(out, ",\n  \"rope_parameters\": ");
-	family_write_rope_in(c, out);
-}
-
-/* The two words of layer_types. */
-static const char slides[] = "sliding_attention", full[] = "full_attention";
-
-/* A list longer than any pattern is refused where it says something. */
-int
-family_read_layer_types(struct model_config *c, const struct json_value *config, struct err *e)
-{
-	const struct json_value *types = json_get(config, "layer_types");
-	bool skipped[PATTERN_MAX] = { false };
-
-	if (!types || types->type == JSON_NULL)
-		return 0;
-	if (types->type != JSON_ARRAY || (int64_t)types->len != c->num_layers ||
-	    types->len > PATTERN_MAX || types->len == 0)
-		return err_set(e,
-		    "\"layer_types\" must be a list with a word for each layer, for at most %d",
-		    PATTERN_MAX);
-	for (size_t i = 0; i < types->len; i++) {
-		const char *word = types->item[i].type == JSON_STRING ? types->item[i].string : "";
-
-		skipped[i] = !strcmp(word, full);
-		if (!skipped[i] && strcmp(word, slides))
-			return err_set(
-			    e, "\"layer_types\" has '%s'; %s and %s are known", word, full, slides);
-	}
-	c->window_attn_skip_freq = pattern_of(skipped, (int)types->len);
-	return 1;
-}
-
-void
-family_write_layer_types(const struct model_config *c, struct str *out)
-{
-	str_adds(out, ",\n  \"layer_types\": [");
-	for (int64_t i = 0; i < c->num_layers; i++)
-		str_addf(out, "%s\n    \"%s\"", i ? "," : "", layer_window(c, i) ? slides : full);
-	str_adds(out, "\n  ]");
 }
 
 /* For GPT-2's Conv1D, which stores [in, out]: transposes place and slice together. */

@@ -25,12 +25,18 @@ struct family_name {
 
 struct family {
 	const char *model_type, *architecture; /* "llama", "LlamaForCausalLM" */
-	const struct family_name *names;       /* ended by a NULL hf */
+	/* types whose models are the same but for their names, which are read and never written;
+	 * ended by NULL, NULL: none */
+	const char *const *aliases;
+	const struct family_name *names; /* ended by a NULL hf */
 	/* names that files may have instead, which are read and never written; NULL: none */
 	const struct family_name *other_names;
 	const char *optional_prefix; /* prefix that some files leave out; NULL: none */
 	const struct key *keys; /* members of config.json, in the order in which they are written */
 	int num_keys;
+	/* members without a row that read_rest reads or that change nothing in this family, and
+	 * those that must be null, false, 0 or empty; ended by NULL, NULL: none */
+	const char *const *others, *const *off;
 	bool tied; /* the default of "tie_word_embeddings" */
 	/* in the tensor of q, k and v each head's rows of q are followed by those of its k and v;
 	 * there are as many groups as heads */
@@ -49,8 +55,21 @@ const struct family *const *family_all(void);
 int family_check(const struct family *f, const struct model_config *c, struct err *e);
 /* The first family that fits a config; NULL with the reason of the nearest if none does. */
 const struct family *family_of(const struct model_config *c, struct err *e);
-/* Reads a config.json (path or directory) into c, by its model_type. Returns the family or NULL. */
-const struct family *family_read_config(const char *path, struct model_config *c, struct err *e);
+
+/* What a config.json says besides the model. */
+struct config_rest {
+	struct str notes;       /* lines */
+	bool other_modality;    /* there are towers of images or sound in the files */
+	int64_t num_mtp_layers; /* that predict later tokens */
+	char quantised[64];     /* how the weights are, "" if they are not */
+};
+void config_rest_release(struct config_rest *rest);
+
+/* Reads a config.json (path or directory) into c, by its model_type; of a model with several
+ * modalities, that of its text. Returns the family or NULL. rest, which may be NULL, is zeroed
+ * first and released by the caller in every case. */
+const struct family *family_read_config(
+    const char *path, struct model_config *c, struct config_rest *rest, struct err *e);
 /* Writes the config.json of a model, dtype as torch names it. */
 void family_write_config(
     const struct family *f, const struct model_config *c, const char *torch_dtype, struct str *out);
@@ -73,13 +92,24 @@ int family_place(const struct family *f, const struct model_config *c, const str
 /* The box of the stored tensor that is a box of p's rows within one run. */
 struct slice family_stored_slice(const struct family_place *place, const struct slice *of);
 
-/* The dictionaries rope_scaling and rope_parameters, of both generations of config.json; rope_theta
- * at the top is a key of the family. */
+/* The rotary settings of a model whose layers share them, of both generations of config.json.
+ * c->rotary_base, and c->rotary_percent, hold what a file means that does not say them. */
+struct rope_members {
+	const char *base, *share; /* their names at the top of the file; share NULL: all rotate */
+};
 int family_read_rope(struct model_config *c, const struct json_value *config, struct err *e);
+int family_read_rope_as(struct model_config *c, const struct json_value *config,
+    const struct rope_members *top, struct err *e);
 void family_write_rope(const struct model_config *c, struct str *out);
-/* One such dictionary, and its object alone. */
-int family_read_rope_in(struct model_config *c, const struct json_value *dict, struct err *e);
-void family_write_rope_in(const struct model_config *c, struct str *out);
+/* Those of a model whose layers with a window have plain angles of their own base; window_base is
+ * its name at the top of the file, NULL: none. */
+int family_read_rope_by_layer(struct model_config *c, const struct json_value *config,
+    const char *window_base, struct err *e);
+void family_write_rope_by_layer(const struct model_config *c, struct str *out);
+/* The dictionary that counts where layers share it; or NULL. */
+const struct json_value *family_rope_of(const struct json_value *config);
+/* Whether a member says that something is not there: null, false, 0, or empty. */
+bool family_is_off(const struct json_value *v);
 /* layer_types, which lists the layers with and without the window: 1 when it was read, 0 when there
  * is none. */
 int family_read_layer_types(struct model_config *c, const struct json_value *config, struct err *e);

@@ -14,6 +14,18 @@ field(const struct model_config *c, const struct key *k)
 	return (char *)(uintptr_t)c + k->off;
 }
 
+/* Python takes 16.0 for 16 wherever no class says the type. */
+int
+keys_int(const struct json_value *from, const char *name, int64_t def, int64_t *n, struct err *e)
+{
+	const struct json_value *v = json_get(from, name);
+
+	if (!v || v->type != JSON_FLOAT || v->number != (double)(int32_t)v->number)
+		return json_int(from, name, def, n, e);
+	*n = (int64_t)v->number;
+	return 0;
+}
+
 static int
 read_word(const struct key *k, const struct json_value *from, int *out, struct err *e)
 {
@@ -71,7 +83,9 @@ read_key(const struct key *k, const struct json_value *from, struct model_config
 	case KEY_INT:
 		if (!k->stays)
 			*n = k->derive ? k->derive(c) : (int64_t)k->def;
-		return json_int(from, k->name, *n, n, e);
+		if (k->null && json_get(from, k->name))
+			*n = k->null(c);
+		return keys_int(from, k->name, *n, n, e);
 	case KEY_COUNT: return read_count(k, from, n, e);
 	case KEY_NUMBER: return json_double(from, k->name, k->stays ? *x : k->def, x, e);
 	case KEY_BOUND: return read_bound(k, from, x, e);

@@ -32,6 +32,8 @@ struct key {
 	 * the field stays as it is; for KEY_FIXED the only legal value */
 	double def;
 	int64_t (*derive)(const struct model_config *c);
+	/* what null means, where that is something else; NULL: the same */
+	int64_t (*null)(const struct model_config *c);
 	bool stays;
 	/* ended by NULL; the first is the default, and the first with a value is the one written */
 	const struct key_word *words;
@@ -44,6 +46,9 @@ struct key {
 /* Reads the members that the rows name into c, in that order; an error names the member. */
 int keys_read(const struct key *keys, int count, const struct json_value *from,
     struct model_config *c, struct err *e);
+/* An integer of these, which may be written with a fraction of 0. */
+int keys_int(
+    const struct json_value *from, const char *name, int64_t def, int64_t *n, struct err *e);
 /* Writes them, each as ",\n" INDENT "\"name\": value". */
 void keys_write(const struct key *keys, int count, const struct model_config *c, const char *indent,
     struct str *out);

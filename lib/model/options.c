@@ -138,7 +138,7 @@ base(const struct model_options *o, struct model_config *c, struct err *e)
 		*c = *o->fixed;
 	else if (!o->path)
 		model_defaults(c, MODEL_BASE);
-	else if (!family_read_config(o->path, c, e))
+	else if (!family_read_config(o->path, c, NULL, e))
 		return -1;
 	return 0;
 }
@@ -688,6 +688,20 @@ note_unread(const struct opt_parse *p, const struct run_options *o, const struct
 		    "Megatron-LM\n",
 		    (long long)plan->model.num_query_groups);
 	opt_unread(p, &over, notes);
+}
+
+void
+run_note_config(const struct run_options *o, struct str *notes)
+{
+	struct model_config c;
+	struct config_rest rest;
+	struct err why;
+
+	if (!o->model.path)
+		return;
+	if (family_read_config(o->model.path, &c, &rest, &why))
+		str_add(notes, rest.notes.buf, rest.notes.len);
+	config_rest_release(&rest);
 }
 
 int

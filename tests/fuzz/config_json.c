@@ -23,7 +23,7 @@ read_bytes(const void *bytes, size_t size, struct model_config *c)
 	if (fd < 0 || io_write_all(fd, bytes, size) < 0)
 		abort();
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	f = family_read_config(path, c, &e);
+	f = family_read_config(path, c, NULL, &e);
 	close(fd);
 	return f;
 }

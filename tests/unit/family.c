@@ -20,7 +20,7 @@ read_text(const char *json, struct model_config *c)
 	CHECK(fd >= 0);
 	close(fd);
 	CHECK(io_write_file(path, json, strlen(json), &e) == 0);
-	f = family_read_config(path, c, &e);
+	f = family_read_config(path, c, NULL, &e);
 	if (!f)
 		snprintf(reason.msg, sizeof reason.msg, "%s", e.msg + strlen(path) + 2);
 	unlink(path);
@@ -60,7 +60,7 @@ static void
 round_trip(const char *path, const char *model_type, struct model_config *c)
 {
 	struct err e = { "" };
-	const struct family *f = family_read_config(path, c, &e);
+	const struct family *f = family_read_config(path, c, NULL, &e);
 	struct str s = { 0 };
 	struct json *a, *b;
 
@@ -432,6 +432,130 @@ test_original_positions(void)
 	}
 }
 
+/* Which dictionary counts, and which member of it: as in transformers 5.24. */
+static void
+test_rope(void)
+{
+	static const struct {
+		const char *family, *members;
+		enum rope_scaling scaling;
+		double base, factor;
+	} cases[] = {
+		{ "llama", "", ROPE_SCALING_NONE, 1e4, 0 },
+		{ "llama", "\"rope_theta\": 5.0", ROPE_SCALING_NONE, 5, 0 },
+		{ "llama", "\"rope_theta\": \"x\", \"rope_parameters\": {\"rope_theta\": 7.0}",
+		    ROPE_SCALING_NONE, 7, 0 },
+		{ "llama",
+		    "\"rope_scaling\": false, \"rope_parameters\": {\"type\": \"linear\", "
+		    "\"factor\": 3.0}",
+		    ROPE_SCALING_LINEAR, 1e4, 3 },
+		{ "llama",
+		    "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}, "
+		    "\"rope_parameters\": {\"rope_theta\": 7.0, \"factor\": 3.0}",
+		    ROPE_SCALING_LINEAR, 1e4, 2 },
+		{ "llama", "\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [1, 1, 2]}",
+		    ROPE_SCALING_NONE, 1e4, 0 },
+		{ "mixtral", "", ROPE_SCALING_NONE, 1e6, 0 },
+		{ "mixtral", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}",
+		    ROPE_SCALING_LINEAR, 1e6, 2 },
+		{ "gpt_neox", "\"rotary_pct\": 0.5, \"rope_theta\": 5.0", ROPE_SCALING_NONE, 1e4,
+		    0 },
+		{ "gpt_neox", "\"rotary_pct\": 1, \"rotary_emb_base\": 5.0", ROPE_SCALING_NONE, 5,
+		    0 },
+		{ "gemma3_text", "", ROPE_SCALING_NONE, 1e6, 0 },
+		{ "gemma3_text", "\"rope_parameters\": {\"rope_theta\": 7.0}", ROPE_SCALING_NONE,
+		    1e6, 0 },
+		{ "gemma3_text", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}",
+		    ROPE_SCALING_NONE, 1e6, 0 },
+		{ "gemma3_text",
+		    "\"rope_theta\": 9.0, \"rope_parameters\": {\"full_attention\": "
+		    "{\"rope_type\": "
+		    "\"linear\", \"factor\": 4.0}}, \"rope_scaling\": {\"factor\": 2.0}",
+		    ROPE_SCALING_LINEAR, 9, 2 },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct model_config c = { 0 };
+		char json[700];
+
+		snprintf(json, sizeof json,
+		    "{\"model_type\": \"%s\", " SIZES
+		    ", \"num_key_value_heads\": 2, \"sliding_window_pattern\": 2%s%s}",
+		    cases[i].family, *cases[i].members ? ", " : "", cases[i].members);
+		CHECK(read_text(json, &c));
+		CHECK(c.rope_scaling == cases[i].scaling && c.rotary_base == cases[i].base);
+		CHECK(c.rope_scaling == ROPE_SCALING_NONE || c.rope_factor == cases[i].factor);
+	}
+}
+
+/* Yarn's members that Python reads by rules of its own. */
+static void
+test_yarn(void)
+{
+	struct model_config c = { 0 };
+
+	CHECK(read_text("{\"model_type\": \"llama\", " SIZES ", \"max_position_embeddings\": 64, "
+			"\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": null, "
+			"\"original_max_position_embeddings\": 16, \"truncate\": null, "
+			"\"beta_fast\": 0, \"attention_factor\": -2.0}}",
+	    &c));
+	CHECK(c.rope_factor == 4 && c.yarn_unrounded_range && c.yarn_beta_fast == 32);
+	CHECK(c.yarn_attention_factor == 2);
+}
+
+/* What is said of members that nobody reads; "" of those that change nothing. */
+static void
+test_members(void)
+{
+	static const struct {
+		const char *members, *notes;
+	} cases[] = {
+		{ "\"use_cache\": false, \"temperature\": 0.6, \"attention_bias\": false", "" },
+		{ "\"time_step_limit\": [0.0, Infinity], \"x\": NaN, \"hidden_act\": \"swish\"",
+		    "PATH: not read: time_step_limit, x\n" },
+		{ "\"layer_types\": [\"full_attention\"], \"rope_scaling\": {\"rope_type\": "
+		  "\"default\", \"unheard_of\": 1}",
+		    "PATH: not read: layer_types, rope_scaling.unheard_of\n" },
+		{ "\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [1, 1, 2]}",
+		    "PATH: the positions of text are one number here, not three (mrope): its "
+		    "angles are those\n" },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char json[700], path[] = "/tmp/family-test-XXXXXX", want[300];
+		int fd = mkstemp(path), skip = !strncmp(cases[i].notes, "PATH", 4) ? 4 : 0;
+		struct model_config c;
+		struct config_rest rest;
+		struct err e;
+
+		CHECK(fd >= 0);
+		close(fd);
+		snprintf(json, sizeof json, "{\"model_type\": \"llama\", " SIZES ", %s}",
+		    cases[i].members);
+		snprintf(want, sizeof want, "%s%s", skip ? path : "", cases[i].notes + skip);
+		CHECK(io_write_file(path, json, strlen(json), &e) == 0);
+		CHECK(family_read_config(path, &c, &rest, &e) == family_find("llama"));
+		CHECK_STR(rest.notes.len ? rest.notes.buf : "", want);
+		config_rest_release(&rest);
+		unlink(path);
+	}
+}
+
+/* The text's part of a model of images, to which the outer object lends what it lacks. */
+static void
+test_nested(void)
+{
+	struct model_config c = { 0 };
+
+	CHECK(read_text("{\"model_type\": \"mistral3\", \"tie_word_embeddings\": true, "
+			"\"bos_token_id\": 7, \"eos_token_id\": 8, \"vision_config\": {}, "
+			"\"text_config\": {\"model_type\": \"mistral\", \"eos_token_id\": 9, " SIZES
+			"}}",
+	    &c));
+	CHECK(!c.untie_embeddings_and_output_weights && c.bos_token_id == 7);
+	CHECK(c.eos_token_id.count == 1 && c.eos_token_id.id[0] == 9 && c.window_size == 4096);
+}
+
 /* What a config.json says, or why it is refused. */
 static const struct {
 	const char *json, *reason;
@@ -504,8 +628,18 @@ static const struct {
 	    "\"attn_logit_softcapping\" is 0; must be above 0, or null" },
 	{ "{\"model_type\": \"gemma2\", " SIZES ", \"use_bidirectional_attention\": true}",
 	    "\"use_bidirectional_attention\" is not supported" },
-	{ "{\"model_type\": \"gemma3_text\", " SIZES ", \"attn_logit_softcapping\": 50.0}",
-	    "gemma3_text has no cap over the scores of attention, though its config names one" },
+	{ "{\"model_type\": \"llama\", " SIZES ", \"per_layer_config\": {\"0\": {}}}",
+	    "\"per_layer_config\" is set, which is not supported" },
+	{ "{\"model_type\": \"llama\", " SIZES ", \"rope_scaling\": \"linear\"}",
+	    "\"rope_scaling\" must be a dictionary" },
+	{ "{\"model_type\": \"llama\", " SIZES ", \"rope_scaling\": {\"rope_type\": \"yarn\", "
+	  "\"factor\": 4.0, \"attention_factor\": 0.0}}",
+	    "\"attention_factor\" is 0: no position would count" },
+	{ "{\"model_type\": \"gemma3_text\", " SIZES
+	  ", \"sliding_window_pattern\": 2, \"rope_scaling\": {\"rope_type\": "
+	  "\"linear\", \"factor\": 8.0}, \"rope_parameters\": {\"factor\": 2.0}}",
+	    "\"rope_scaling\" and \"full_attention\" of \"rope_parameters\" must be "
+	    "dictionaries" },
 	{ "{\"model_type\": \"gemma3_text\", " SIZES ", \"sliding_window_pattern\": 0}",
 	    "\"sliding_window_pattern\" is 0; must be from 1 to 128" },
 	{ "{\"model_type\": \"gemma3_text\", " SIZES ", \"rope_parameters\": {"
@@ -515,10 +649,11 @@ static const struct {
 	{ "{\"model_type\": \"olmo2\", " SIZES ", \"rope_scaling\": {\"type\": \"linear\", "
 	  "\"factor\": 2.0}}",
 	    "scaled positions of olmo2 are not supported" },
-	{ "{\"model_type\": \"qwen3\", " SIZES ", \"layer_types\": [\"full_attention\"]}",
+	{ "{\"model_type\": \"qwen3\", " SIZES ", \"use_sliding_window\": true, "
+	  "\"layer_types\": [\"full_attention\"]}",
 	    "\"layer_types\" must be a list with a word for each layer, for at most 128" },
-	{ "{\"model_type\": \"qwen3\", " SIZES ", \"layer_types\": [\"full_attention\", "
-	  "\"chunked_attention\"]}",
+	{ "{\"model_type\": \"qwen3\", " SIZES ", \"use_sliding_window\": true, "
+	  "\"layer_types\": [\"full_attention\", \"chunked_attention\"]}",
 	    "\"layer_types\" has 'chunked_attention'; full_attention and sliding_attention are "
 	    "known" },
 	{ "{\"model_type\": \"mistral\", " SIZES ", \"sliding_window\": null, \"layer_types\": "
@@ -562,6 +697,10 @@ main(void)
 	test_window_layers();
 	test_ministral();
 	test_original_positions();
+	test_rope();
+	test_yarn();
+	test_members();
+	test_nested();
 	test_refusals();
 	return check_done();
 }

@@ -572,6 +572,10 @@ resolve(struct train_config *c, int64_t world_size)
 	rc = run_rules(&c->parse, &o->run, world_size, vocabulary(c), &c->plan, &notes);
 	o->run.model.fixed = NULL;
 	o->run.model.keep_recipe = false;
+	/* a source says these itself */
+	if (rc == 0 &&
+	    (!c->weights_from || !o->run.model.path || strcmp(c->weights_from, o->run.model.path)))
+		run_note_config(&o->run, &notes);
 	if (rc == 0)
 		str_adds(&c->parse.notes, notes.len ? notes.buf : "");
 	str_release(&notes);

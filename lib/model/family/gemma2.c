@@ -14,7 +14,7 @@ static const struct family_name names[] = {
 static const struct key keys[] = {
 	KEYS_GEMMA("gemma2"),
 	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 8192 },
-	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true },
+	KEY_ROPE_THETA,
 	{ "attn_logit_softcapping", KEY_BOUND, KEY_OFF(attn_logit_softcapping), 50 },
 	{ "final_logit_softcapping", KEY_BOUND, KEY_OFF(final_logit_softcapping), 30 },
 };
@@ -35,12 +35,15 @@ write_rest(const struct model_config *c, struct str *out)
 	family_write_rope(c, out);
 }
 
+static const char *const others[] = { OTHERS_ROPE, OTHERS_GEMMA, NULL };
+
 const struct family family_gemma2 = {
 	.model_type = "gemma2",
 	.architecture = "Gemma2ForCausalLM",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.others = others,
 	.tied = true,
 	.read_rest = read_rest,
 	.write_rest = write_rest,

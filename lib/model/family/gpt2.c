@@ -36,7 +36,11 @@ static const struct family_name names[] = {
 static const struct key_word activations[] = {
 	{ "gelu_new", ACTIVATION_GELU_TANH },
 	{ "gelu_pytorch_tanh", ACTIVATION_GELU_TANH },
+	{ "gelu_fast", ACTIVATION_GELU_TANH },
+	{ "gelu_python_tanh", ACTIVATION_GELU_TANH },
+	{ "gelu_accurate", ACTIVATION_GELU_TANH },
 	{ "gelu", ACTIVATION_GELU_ERF },
+	{ "gelu_python", ACTIVATION_GELU_ERF },
 	{ NULL, 0 },
 };
 
@@ -50,6 +54,12 @@ four_times_width(const struct model_config *c)
 static const char scaling[] =
     "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" is supported";
 
+/* A second name, which counts before the first where a file has both. */
+#define KEY_ALSO(name, field) \
+	{ \
+		name, KEY_INT, KEY_OFF(field), .stays = true, .read_only = true \
+	}
+
 /*
  * The defaults are those of GPT2Config. Attention that is not scaled, or scaled by the layer, is
  * refused: the kernels have no such form. Only old versions read n_ctx.
@@ -57,10 +67,14 @@ static const char scaling[] =
 static const struct key keys[] = {
 	{ "vocab_size", KEY_INT, KEY_OFF(vocab_size), 50257 },
 	{ "n_embd", KEY_INT, KEY_OFF(hidden_size), 768 },
+	KEY_ALSO("hidden_size", hidden_size),
 	{ "n_inner", KEY_INT, KEY_OFF(ffn_hidden_size), .derive = four_times_width },
 	{ "n_layer", KEY_INT, KEY_OFF(num_layers), 12 },
+	KEY_ALSO("num_hidden_layers", num_layers),
 	{ "n_head", KEY_INT, KEY_OFF(num_attention_heads), 12 },
+	KEY_ALSO("num_attention_heads", num_attention_heads),
 	{ "n_positions", KEY_INT, KEY_OFF(max_position_embeddings), 1024 },
+	KEY_ALSO("max_position_embeddings", max_position_embeddings),
 	{ "n_ctx", KEY_INT, KEY_OFF(max_position_embeddings), .written_only = true },
 	{ "activation_function", KEY_WORD, KEY_OFF(activation), .words = activations,
 	    .why = "'gelu_new' and 'gelu' are known" },
@@ -93,12 +107,16 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	return 0;
 }
 
+static const char *const others[] = { "summary_type", "summary_use_proj", "summary_activation",
+	"summary_proj_to_labels", "summary_first_dropout", "summary_hidden_size", NULL };
+
 const struct family family_gpt2 = {
 	.model_type = "gpt2",
 	.architecture = "GPT2LMHeadModel",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.others = others,
 	.tied = true,
 	.optional_prefix = "transformer.",
 	.read_rest = read_rest,

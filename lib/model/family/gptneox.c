@@ -36,12 +36,15 @@ static const struct family_name names[] = {
 	{ NULL, NULL, false },
 };
 
-/* Three words are the formula with tanh. */
+/* Two words are the exact formula, and the others that with tanh. */
 static const struct key_word activations[] = {
 	{ "gelu", ACTIVATION_GELU_ERF },
+	{ "gelu_python", ACTIVATION_GELU_ERF },
 	{ "gelu_new", ACTIVATION_GELU_TANH },
 	{ "gelu_fast", ACTIVATION_GELU_TANH },
 	{ "gelu_pytorch_tanh", ACTIVATION_GELU_TANH },
+	{ "gelu_python_tanh", ACTIVATION_GELU_TANH },
+	{ "gelu_accurate", ACTIVATION_GELU_TANH },
 	{ NULL, 0 },
 };
 
@@ -53,8 +56,8 @@ static const struct key keys[] = {
 	{ "layer_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), 1e-5 },
 	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 },
 	{ "hidden_dropout", KEY_NUMBER, KEY_OFF(hidden_dropout), 0 },
-	{ "rotary_pct", KEY_NUMBER, KEY_OFF(rotary_percent), 0.25 },
-	{ "rotary_emb_base", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true },
+	{ "rotary_pct", KEY_NUMBER, KEY_OFF(rotary_percent), .written_only = true },
+	{ "rotary_emb_base", KEY_NUMBER, KEY_OFF(rotary_base), .written_only = true },
 	{ "attention_bias", KEY_BOOL, KEY_OFF(qkv_bias), true },
 	{ "use_parallel_residual", KEY_BOOL, KEY_OFF(use_parallel_residual), true },
 };
@@ -63,6 +66,8 @@ static const struct key keys[] = {
 static int
 read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 {
+	static const struct rope_members top = { "rotary_emb_base", "rotary_pct" };
+
 	if (c->num_attention_heads < 1 || c->hidden_size % c->num_attention_heads)
 		return err_set(e, "\"hidden_size\" must be a multiple of \"num_attention_heads\"");
 	c->num_query_groups = c->num_attention_heads;
@@ -72,8 +77,11 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	c->mlp_bias = true;
 	c->normalization = NORMALIZATION_LAYERNORM;
 	c->position = POSITION_ROPE;
-	return family_read_share(c, v, e) < 0 ? -1 : family_read_rope(c, v, e);
+	c->rotary_percent = 0.25;
+	return family_read_share(c, v, &top, e);
 }
+
+static const char *const others[] = { OTHERS_ROPE, NULL };
 
 const struct family family_gptneox = {
 	.model_type = "gpt_neox",
@@ -81,6 +89,7 @@ const struct family family_gptneox = {
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.others = others,
 	.optional_prefix = "gpt_neox.",
 	.heads_take_turns = true,
 	.read_rest = read_rest,

@@ -41,12 +41,15 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	    : err_set(e, "\"hidden_size\" must be a multiple of \"num_attention_heads\"");
 }
 
+static const char *const others[] = { OTHERS_ROPE, NULL };
+
 const struct family family_llama = {
 	.model_type = "llama",
 	.architecture = "LlamaForCausalLM",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.others = others,
 	.read_rest = read_rest,
 	.write_rest = family_write_rope,
 };

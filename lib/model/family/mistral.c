@@ -55,12 +55,15 @@ write_rest(const struct model_config *c, struct str *out)
 	family_write_rope(c, out);
 }
 
+static const char *const others[] = { OTHERS_ROPE, "layer_types", NULL };
+
 const struct family family_mistral = {
 	.model_type = "mistral",
 	.architecture = "MistralForCausalLM",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.others = others,
 	.read_rest = read_rest,
 	.write_rest = write_rest,
 };

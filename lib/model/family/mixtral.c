@@ -34,19 +34,23 @@ static const struct key keys[] = {
 	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 131072 },
 	{ "rms_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), 1e-5 },
 	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 },
-	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), 1e6 },
+	KEY_ROPE_THETA,
 	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 0 },
 	{ "num_local_experts", KEY_INT, KEY_OFF(num_experts), 8 },
+	{ "num_experts", KEY_INT, KEY_OFF(num_experts), .stays = true, .read_only = true },
 	KEYS_ROUTER(2),
 };
 
-/* No layer has an MLP, but a model has a width of one. */
+/* No layer has an MLP, but a model has a width of one. The base is that of a file without one. */
 static int
 read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 {
 	c->ffn_hidden_size = c->moe_ffn_hidden_size;
+	c->rotary_base = 1e6;
 	return family_read_experts(c, v, e);
 }
+
+static const char *const others[] = { OTHERS_ROPE, NULL };
 
 const struct family family_mixtral = {
 	.model_type = "mixtral",
@@ -55,6 +59,7 @@ const struct family family_mixtral = {
 	.other_names = stacked,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.others = others,
 	.read_rest = read_rest,
 	.write_rest = family_write_rope,
 };

@@ -42,12 +42,15 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	    : err_set(e, "scaled positions of olmo2 are not supported");
 }
 
+static const char *const others[] = { OTHERS_ROPE, NULL };
+
 const struct family family_olmo2 = {
 	.model_type = "olmo2",
 	.architecture = "Olmo2ForCausalLM",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.others = others,
 	.read_rest = read_rest,
 	.write_rest = family_write_rope,
 };

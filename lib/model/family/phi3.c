@@ -27,14 +27,16 @@ static const struct key keys[] = {
 	KEYS_RATES(1e-5),
 	{ "resid_pdrop", KEY_NUMBER, KEY_OFF(hidden_dropout), 0 },
 	{ "embd_pdrop", KEY_NUMBER, KEY_OFF(embedding_dropout), 0 },
-	{ "partial_rotary_factor", KEY_NUMBER, KEY_OFF(rotary_percent), .stays = true },
+	{ "partial_rotary_factor", KEY_NUMBER, KEY_OFF(rotary_percent), .written_only = true },
 	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 0 },
 };
 
 static int
 read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 {
-	if (family_read_share(c, v, e) < 0 || family_read_llama(c, v, e) < 0)
+	static const struct rope_members top = { "rope_theta", "partial_rotary_factor" };
+
+	if (family_read_llama(c, v, e) < 0 || family_read_share(c, v, &top, e) < 0)
 		return -1;
 	if (c->rope_scaling != ROPE_SCALING_NONE)
 		return err_set(
@@ -42,12 +44,15 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	return 0;
 }
 
+static const char *const others[] = { OTHERS_ROPE, NULL };
+
 const struct family family_phi3 = {
 	.model_type = "phi3",
 	.architecture = "Phi3ForCausalLM",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.others = others,
 	.read_rest = read_rest,
 	.write_rest = family_write_rope,
 };

@@ -17,12 +17,12 @@ static const struct family_name names[] = {
 /* Qwen2Config has no head_dim, but its model uses one. */
 static const struct key keys[] = {
 	KEYS_SIZES,
-	KEY_GROUPS(32),
+	KEY_GROUPS(32, .null = family_heads),
 	KEY_HEAD_DIM(.derive = family_head_width),
 	KEY_SILU("qwen2"),
 	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 32768 },
 	KEYS_RATES(1e-6),
-	KEY_WINDOW,
+	KEY_WINDOW_IF_USED,
 };
 
 static int
@@ -32,12 +32,15 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	return family_read_qwen(c, v, e);
 }
 
+static const char *const others[] = { OTHERS_QWEN, NULL };
+
 const struct family family_qwen2 = {
 	.model_type = "qwen2",
 	.architecture = "Qwen2ForCausalLM",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.others = others,
 	.read_rest = read_rest,
 	.write_rest = family_write_qwen,
 };

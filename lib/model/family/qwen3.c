@@ -18,13 +18,13 @@ static const struct family_name names[] = {
 
 static const struct key keys[] = {
 	KEYS_SIZES,
-	KEY_GROUPS(32),
+	KEY_GROUPS(32, .null = family_heads),
 	KEY_HEAD_DIM(128),
 	KEY_SILU("qwen3"),
 	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 32768 },
 	KEYS_RATES(1e-6),
 	{ "attention_bias", KEY_BOOL, KEY_OFF(qkv_bias), false },
-	KEY_WINDOW,
+	KEY_WINDOW_IF_USED,
 };
 
 /* attention_bias puts biases on q, k, v and o alike. */
@@ -36,12 +36,15 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	return family_read_qwen(c, v, e);
 }
 
+static const char *const others[] = { OTHERS_QWEN, NULL };
+
 const struct family family_qwen3 = {
 	.model_type = "qwen3",
 	.architecture = "Qwen3ForCausalLM",
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.others = others,
 	.read_rest = read_rest,
 	.write_rest = family_write_qwen,
 };

@@ -33,7 +33,7 @@ static const struct key keys[] = {
 	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 32768 },
 	KEYS_RATES(1e-6),
 	{ "attention_bias", KEY_BOOL, KEY_OFF(qkv_bias), false },
-	KEY_WINDOW,
+	KEY_WINDOW_IF_USED,
 	{ "num_experts", KEY_INT, KEY_OFF(num_experts), 128 },
 	{ "num_local_experts", KEY_INT, KEY_OFF(num_experts), .stays = true, .read_only = true },
 	{ "moe_intermediate_size", KEY_INT, KEY_OFF(moe_ffn_hidden_size), 768 },
@@ -81,12 +81,8 @@ read_layers(struct model_config *c, const struct json_value *v, struct err *e)
 static int
 read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 {
-	bool use;
-
-	if (json_bool(v, "use_sliding_window", false, &use, e) < 0)
+	if (family_read_window(c, v, e) < 0)
 		return -1;
-	if (!use)
-		c->window_size = 0;
 	c->proj_bias = c->qkv_bias;
 	c->qk_layernorm = true;
 	return read_layers(c, v, e) < 0 ? -1 : family_read_experts(c, v, e);
@@ -108,6 +104,8 @@ write_rest(const struct model_config *c, struct str *out)
 	family_write_rope(c, out);
 }
 
+static const char *const others[] = { OTHERS_QWEN, "decoder_sparse_step", "mlp_only_layers", NULL };
+
 const struct family family_qwen3_moe = {
 	.model_type = "qwen3_moe",
 	.architecture = "Qwen3MoeForCausalLM",
@@ -115,6 +113,7 @@ const struct family family_qwen3_moe = {
 	.other_names = stacked,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
+	.others = others,
 	.read_rest = read_rest,
 	.write_rest = write_rest,
 };

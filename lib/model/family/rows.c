@@ -8,8 +8,11 @@
 #include <string.h>
 
 const struct key_word family_gelu[] = { { "gelu_pytorch_tanh", ACTIVATION_GEGLU_TANH },
+	{ "gelu_new", ACTIVATION_GEGLU_TANH }, { "gelu_fast", ACTIVATION_GEGLU_TANH },
+	{ "gelu_python_tanh", ACTIVATION_GEGLU_TANH }, { "gelu_accurate", ACTIVATION_GEGLU_TANH },
 	{ NULL, 0 } };
-const struct key_word family_silu[] = { { "silu", ACTIVATION_SWIGLU }, { NULL, 0 } };
+const struct key_word family_silu[] = { { "silu", ACTIVATION_SWIGLU },
+	{ "swish", ACTIVATION_SWIGLU }, { NULL, 0 } };
 
 int64_t
 family_heads(const struct model_config *c)
@@ -29,6 +32,9 @@ family_read_llama(struct model_config *c, const struct json_value *config, struc
 {
 	if (c->num_attention_heads < 1)
 		return err_set(e, "\"num_attention_heads\" must be at least 1");
+	/* Python takes 0 for none */
+	if (!c->kv_channels)
+		c->kv_channels = family_head_width(c);
 	c->normalization = NORMALIZATION_RMSNORM;
 	c->position = POSITION_ROPE;
 	return family_read_rope(c, config, e);
@@ -42,13 +48,12 @@ family_read_experts(struct model_config *c, const struct json_value *config, str
 	return family_read_llama(c, config, e);
 }
 
-/* Newer files have the share beside the base. transformers makes the angles of an odd number of
- * elements by a rule of its own. */
+/* transformers makes the angles of an odd number of elements by a rule of its own. */
 int
-family_read_share(struct model_config *c, const struct json_value *config, struct err *e)
+family_read_share(struct model_config *c, const struct json_value *config,
+    const struct rope_members *top, struct err *e)
 {
-	if (json_double(json_get(config, "rope_parameters"), "partial_rotary_factor",
-		c->rotary_percent, &c->rotary_percent, e) < 0)
+	if (family_read_rope_as(c, config, top, e) < 0)
 		return -1;
 	if (fmod(floor(c->rotary_percent * (double)c->kv_channels), 2) == 0)
 		return 0;
@@ -83,16 +88,26 @@ read_windows(struct model_config *c, const struct json_value *config, struct err
 	return 0;
 }
 
+/* What is not used may be anything. */
+int
+family_read_window(struct model_config *c, const struct json_value *config, struct err *e)
+{
+	static const struct key window[] = { KEY_WINDOW };
+	bool use;
+
+	if (json_bool(config, "use_sliding_window", false, &use, e) < 0)
+		return -1;
+	return use ? keys_read(window, 1, config, c, e) : 0;
+}
+
 /* No window and none in any layer are the same model. */
 int
 family_read_qwen(struct model_config *c, const struct json_value *config, struct err *e)
 {
-	bool use;
-
-	if (read_windows(c, config, e) < 0 ||
-	    json_bool(config, "use_sliding_window", false, &use, e) < 0)
+	if (family_read_window(c, config, e) < 0 ||
+	    (c->window_size && read_windows(c, config, e) < 0))
 		return -1;
-	if (!use || pattern_count(&c->window_attn_skip_freq, c->num_layers) == c->num_layers)
+	if (pattern_count(&c->window_attn_skip_freq, c->num_layers) == c->num_layers)
 		c->window_size = 0;
 	if (!c->window_size)
 		c->window_attn_skip_freq = (struct layer_pattern){ 0 };

@@ -78,15 +78,20 @@
 #define KEYS_RATES(epsilon) \
 	{ "rms_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), epsilon }, \
 	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 }, \
-	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true }
+	KEY_ROPE_THETA
+/* Read with the rotary dictionaries, since a dictionary counts before it. */
+#define KEY_ROPE_THETA \
+	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .written_only = true }
 /* transformers adds the loss of the coefficient where it is asked for the router's logits. */
 #define KEYS_ROUTER(topk) \
 	{ "num_experts_per_tok", KEY_INT, KEY_OFF(moe_router_topk), topk }, \
 	{ "router_aux_loss_coef", KEY_NUMBER, KEY_OFF(moe_aux_loss_coeff), 0.001 }, \
 	{ "output_router_logits", KEY_FIXED, .def = false, .written_only = true }
-/* Read by family_read_qwen and family_read_gemma, too. */
 #define KEY_WINDOW \
 	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 4096 }
+/* Read by family_read_window where use_sliding_window says that it counts. */
+#define KEY_WINDOW_IF_USED \
+	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), .written_only = true }
 /* The layers of Gemma 2 and later ones, whose attention has a switch for its four biases. */
 #define NAMES_GEMMA \
 	{ "input_layernorm.weight", "model.layers.%d.input_layernorm.weight", false }, \
@@ -113,6 +118,11 @@
 	{ "use_bidirectional_attention", KEY_FIXED, .def = false, .read_only = true, \
 	    .why = "\"use_bidirectional_attention\" is not supported" }, \
 	KEY_WINDOW
+/* Members without a row of models that rotate, and what Qwen and Gemma have besides. */
+#define OTHERS_ROPE \
+	"rope_scaling", "rope_parameters", "original_max_position_embeddings"
+#define OTHERS_QWEN OTHERS_ROPE, "use_sliding_window", "max_window_layers", "layer_types"
+#define OTHERS_GEMMA "layer_types", "hidden_act"
 /* clang-format on */
 
 /* The only word of hidden_activation, and that of hidden_act. */
@@ -127,11 +137,13 @@ int64_t family_head_width(const struct model_config *c);
 int family_read_llama(struct model_config *c, const struct json_value *config, struct err *e);
 /* Sets the recipe of a family with experts; refuses a model without them. */
 int family_read_experts(struct model_config *c, const struct json_value *config, struct err *e);
-/* Reads partial_rotary_factor of rope_parameters, where it is, into rotary_percent; refuses a
- * share that leaves an odd number of elements to rotate. */
-int family_read_share(struct model_config *c, const struct json_value *config, struct err *e);
+/* As family_read_rope_as; refuses a share that leaves an odd number of elements to rotate. */
+int family_read_share(struct model_config *c, const struct json_value *config,
+    const struct rope_members *top, struct err *e);
+/* Reads use_sliding_window and, where it is true, the window; none otherwise. */
+int family_read_window(struct model_config *c, const struct json_value *config, struct err *e);
 /* As family_read_llama and family_write_rope, with use_sliding_window, max_window_layers and
- * layer_types: where the window of KEY_WINDOW applies. */
+ * layer_types: where the window of KEY_WINDOW_IF_USED applies. */
 int family_read_qwen(struct model_config *c, const struct json_value *config, struct err *e);
 void family_write_qwen(const struct model_config *c, struct str *out);
 /* Sets the recipe of Gemma 2 and later ones, but for positions, with each layer number that `every`
