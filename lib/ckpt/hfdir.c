@@ -1,29 +1,41 @@
 /*
  * hfdir.c - the weights of a Hugging Face directory
  *
- * One model.safetensors, or an index and its shards: both appear as one sorted list of tensors. The
- * index repeats what the headers of the shards say, so the two are compared in full; its file names
- * must be plain, because they come from a download and are opened. Everything is mapped and nothing
- * copied.
+ * One file, or an index and its shards, of safetensors or of torch.save: all appear as one sorted
+ * list of tensors. The index says which files there are, whose names must be plain, because they
+ * come from a download and are opened; which tensors these hold, they say themselves. Everything is
+ * mapped and nothing copied.
  */
+#include "lib/base/hub.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
+#include "lib/ckpt/hf_bin.h"
+#include "lib/ckpt/hf_front.h"
 #include "lib/ckpt/hfdir.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_BYTES = 1400 };
+enum { PATH_BYTES = IO_PATH + 400, COMPARED = 1 << 16 /* elements at once */ };
 
 static const size_t index_max = (size_t)1 << 28;
 
+/* A file of either kind. */
+struct weights_file {
+	struct safetensors *tensors;
+	struct hf_bin *bin;
+};
+
 struct hfdir {
-	int num_files, count;
-	struct safetensors **file;
-	const struct safetensors_entry **entry; /* sorted by name */
+	struct hf_front front;
+	int num_files, count, room;
+	struct weights_file *file;
+	char **name;                 /* of the files */
+	struct hfdir_tensor *tensor; /* sorted by name */
+	struct hf_index index;       /* nothing for a single file */
 };
 
 /* dir/name; an error when it does not fit, since a truncated path could name another file. */
@@ -33,16 +45,6 @@ join(char out[PATH_BYTES], const char *dir, const char *name, struct err *e)
 	return snprintf(out, PATH_BYTES, "%s/%s", dir, name) < PATH_BYTES
 	    ? 0
 	    : err_set(e, "path too long: '%.60s...'", dir);
-}
-
-/* Either file is enough; opening checks it. */
-bool
-hfdir_is(const char *dir)
-{
-	char path[PATH_BYTES];
-
-	return (join(path, dir, "model.safetensors", NULL) == 0 && io_exists(path)) ||
-	    (join(path, dir, "model.safetensors.index.json", NULL) == 0 && io_exists(path));
 }
 
 /* Order of tensors in the index. */
@@ -150,168 +152,310 @@ check_present(const char *dir, const char **name, int count, struct err *e)
 	return n > 0 ? -1 : 0;
 }
 
-/*
- * Opens the files in order; num_files counts those that are open, so that closing after a failure
- * is right.
- */
-static int
-open_files(struct hfdir *h, const char *dir, const char **name, int count, struct err *e)
+/* Row-major strides. */
+static void
+set_strides(struct torch_tensor *t)
 {
-	h->file = mem_zalloc((size_t)count, sizeof *h->file);
-	for (int i = 0; i < count; i++) {
-		char path[PATH_BYTES];
+	int64_t step = 1;
 
-		if (join(path, dir, name[i], e) < 0)
-			return -1;
-		h->file[i] = safetensors_open(path, e);
-		if (!h->file[i])
-			return -1;
-		h->num_files++;
-		h->count += safetensors_count(h->file[i]);
+	for (int d = t->ndim - 1; d >= 0; d--) {
+		t->stride[d] = step;
+		step *= t->shape[d];
 	}
+}
+
+/* A tensor of more dimensions than a slice has is kept for reports. */
+static void
+take_safetensors(struct hfdir *h, int file, const struct safetensors_entry *s)
+{
+	struct hfdir_tensor *t = &h->tensor[h->count++];
+
+	*t = (struct hfdir_tensor){ .name = s->name,
+		.file = h->name[file],
+		.dtype_name = s->dtype_name,
+		.ndim = s->ndim,
+		.bytes = s->bytes,
+		.is_dense = true,
+		.view = { .dtype = s->dtype, .data = s->data } };
+	memcpy(t->shape, s->shape, sizeof t->shape);
+	if (s->ndim > SLICE_DIMS) {
+		t->view.dtype = DTYPE_NONE;
+		return;
+	}
+	t->view.ndim = s->ndim;
+	memcpy(t->view.shape, s->shape, (size_t)s->ndim * sizeof *s->shape);
+	set_strides(&t->view);
+}
+
+static void
+take_bin(struct hfdir *h, int file, const struct hf_bin_entry *b)
+{
+	struct hfdir_tensor *t = &h->tensor[h->count++];
+	struct torch_tensor dense = b->tensor;
+
+	*t = (struct hfdir_tensor){ .name = b->name,
+		.file = h->name[file],
+		.dtype_name = b->why ? "not a tensor" : dtype_name(b->tensor.dtype),
+		.why = b->why,
+		.ndim = b->tensor.ndim,
+		.view = b->tensor };
+	if (b->why)
+		return;
+	memcpy(t->shape, b->tensor.shape, sizeof b->tensor.shape);
+	t->bytes = (uint64_t)torch_tensor_elements(&b->tensor) * dtype_size(b->tensor.dtype);
+	set_strides(&dense);
+	t->is_dense = !memcmp(dense.stride, b->tensor.stride, sizeof dense.stride);
+}
+
+/* Opens one file; num_files counts those that are open, so that closing after a failure is
+ * right. */
+static int
+open_file(struct hfdir *h, const char *name, struct err *e)
+{
+	struct weights_file *f = &h->file[h->num_files];
+	char path[PATH_BYTES];
+	int n;
+
+	if (join(path, h->front.dir, name, e) < 0 || hub_check_pointer(path, e) < 0)
+		return -1;
+	if (h->front.is_bin)
+		f->bin = hf_bin_open(path, e);
+	else
+		f->tensors = safetensors_open(path, e);
+	if (!f->bin && !f->tensors)
+		return -1;
+	h->name[h->num_files++] = mem_strndup(name, strlen(name));
+	n = f->bin ? hf_bin_count(f->bin) : safetensors_count(f->tensors);
+	h->tensor = mem_realloc(h->tensor, (size_t)h->count + (size_t)n + 1, sizeof *h->tensor);
+	for (int i = 0; i < n; i++)
+		if (f->bin)
+			take_bin(h, h->num_files - 1, hf_bin_at(f->bin, i));
+		else
+			take_safetensors(h, h->num_files - 1, safetensors_at(f->tensors, i));
 	return 0;
 }
 
-/* Order of tensors over all files. */
 static int
-compare_entries(const void *a, const void *b)
+open_files(struct hfdir *h, const char **name, int count, struct err *e)
 {
-	const struct safetensors_entry *const *x = a, *const *y = b;
-
-	return strcmp((*x)->name, (*y)->name);
+	h->file = mem_zalloc((size_t)count, sizeof *h->file);
+	h->name = mem_zalloc((size_t)count, sizeof *h->name);
+	for (int i = 0; i < count; i++)
+		if (open_file(h, name[i], e) < 0)
+			return -1;
+	return 0;
 }
 
-/*
- * Collects the tensors of all files, sorted by name; no name may be in two, or a loader's result
- * would depend on its order.
- */
+/* Order of tensors over all files; of equal names that of the files. */
 static int
-collect(struct hfdir *h, const char *dir, struct err *e)
+compare_tensors(const void *a, const void *b)
+{
+	const struct hfdir_tensor *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
+
+	return order ? order : strcmp(x->file, y->file);
+}
+
+/* Compares in double, which holds every number of the types of weights. */
+static bool
+same_numbers(const struct hfdir_tensor *a, const struct hfdir_tensor *b, const struct slice *box)
+{
+	int64_t n = slice_elements(box);
+	double *x = mem_alloc((size_t)n, sizeof *x), *y = mem_alloc((size_t)n, sizeof *y);
+	char *raw = mem_alloc((size_t)n, sizeof(double));
+	bool same;
+
+	torch_tensor_read(&a->view, box, raw);
+	dtype_convert(x, DTYPE_F64, raw, a->view.dtype, n);
+	torch_tensor_read(&b->view, box, raw);
+	dtype_convert(y, DTYPE_F64, raw, b->view.dtype, n);
+	same = dtype_same(x, y, DTYPE_F64, n);
+	free(x);
+	free(y);
+	free(raw);
+	return same;
+}
+
+bool
+hfdir_same(const struct hfdir_tensor *a, const struct hfdir_tensor *b)
+{
+	struct slice whole, box[SLICE_FLAT_MAX];
+	int64_t total;
+	bool same = true;
+
+	if (!dtype_is_float(a->view.dtype) || !dtype_is_float(b->view.dtype) ||
+	    a->ndim != b->ndim || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape))
+		return false;
+	if (a->view.data == b->view.data && a->view.dtype == b->view.dtype &&
+	    a->is_dense == b->is_dense)
+		return true;
+	whole = slice_whole(a->ndim, a->shape);
+	total = a->ndim ? slice_elements(&whole) : 0;
+	for (int64_t at = 0; same && at < total; at += COMPARED) {
+		int n = slice_flat(&whole, at, total - at < COMPARED ? total - at : COMPARED, box);
+
+		for (int i = 0; same && i < n; i++)
+			same = same_numbers(a, b, &box[i]);
+	}
+	map_forget_part(a->view.data, a->is_dense ? a->bytes : 0);
+	map_forget_part(b->view.data, b->is_dense ? b->bytes : 0);
+	return same;
+}
+
+/* A copy in another file: of one type, with the same bytes. */
+static bool
+is_copy(const struct hfdir_tensor *a, const struct hfdir_tensor *b)
+{
+	if (strcmp(a->dtype_name, b->dtype_name) || a->ndim != b->ndim || a->bytes != b->bytes ||
+	    memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape))
+		return false;
+	return a->is_dense && b->is_dense ? !memcmp(a->view.data, b->view.data, a->bytes)
+					  : hfdir_same(a, b);
+}
+
+/* Sorts the tensors of all files. Of copies the first stays; names of different tensors are an
+ * error, or a loader's result would depend on its order. */
+static int
+collect(struct hfdir *h, struct err *e)
 {
 	int n = 0;
 
-	h->entry = mem_alloc((size_t)h->count, sizeof *h->entry);
-	for (int f = 0; f < h->num_files; f++)
-		for (int i = 0; i < safetensors_count(h->file[f]); i++)
-			h->entry[n++] = safetensors_at(h->file[f], i);
-	qsort(h->entry, (size_t)n, sizeof *h->entry, compare_entries);
-	for (int i = 1; i < n; i++)
-		if (!strcmp(h->entry[i - 1]->name, h->entry[i]->name))
-			return err_at(e, dir, 0, "tensor '%s' is in two shards", h->entry[i]->name);
-	return 0;
-}
-
-/* Every line of the index must be correct, and every tensor must be in it. name holds the files,
- * sorted as they were opened. */
-static int
-check_index(const struct hfdir *h, const struct hf_index *x, const char **name, const char *dir,
-    struct err *e)
-{
-	for (int i = 0; i < x->count; i++) {
-		const char **file = bsearch(
-		    &x->entry[i].file, name, (size_t)h->num_files, sizeof *name, compare_strings);
-
-		if (!safetensors_find(h->file[file - name], x->entry[i].tensor))
-			return err_at(e, dir, 0,
-			    "tensor '%s' is not in %s, where the index says it is",
-			    x->entry[i].tensor, *file);
-	}
+	if (h->count)
+		qsort(h->tensor, (size_t)h->count, sizeof *h->tensor, compare_tensors);
 	for (int i = 0; i < h->count; i++) {
-		struct hf_index_entry key = { h->entry[i]->name, NULL };
+		const struct hfdir_tensor *last = n ? &h->tensor[n - 1] : NULL, *t = &h->tensor[i];
 
-		if (!bsearch(&key, x->entry, (size_t)x->count, sizeof *x->entry, compare_lines))
-			return err_at(e, dir, 0, "tensor '%s' is not in the index", key.tensor);
+		if (!last || strcmp(last->name, t->name))
+			h->tensor[n++] = *t;
+		else if (!is_copy(last, t))
+			return err_at(e, h->front.dir, 0,
+			    "tensor '%s' is in %s and another one in %s", t->name, last->file,
+			    t->file);
 	}
+	h->count = n;
 	return 0;
 }
 
 /* Opens the shards that the index names. */
 static int
-open_sharded(struct hfdir *h, const char *dir, const char *index, struct err *e)
+open_sharded(struct hfdir *h, const char *index, struct err *e)
 {
-	struct hf_index x = { 0 };
-	const char **name = NULL;
-	char *text = NULL;
+	const char **name;
+	char *text;
 	size_t len;
 	int count, rc = -1;
 
-	if (io_read_regular(index, index_max, &text, &len, e) < 0)
+	if (hub_check_pointer(index, e) < 0 ||
+	    io_read_regular(index, index_max, &text, &len, e) < 0)
 		return -1;
-	if (hf_index_parse(&x, text, len, index, e) == 0) {
-		name = index_files(&x, &count);
-		if (check_present(dir, name, count, e) == 0 &&
-		    open_files(h, dir, name, count, e) == 0 && collect(h, dir, e) == 0)
-			rc = check_index(h, &x, name, dir, e);
+	if (hf_index_parse(&h->index, text, len, index, e) == 0) {
+		name = index_files(&h->index, &count);
+		if (check_present(h->front.dir, name, count, e) == 0)
+			rc = open_files(h, name, count, e);
+		free(name);
 	}
-	free(name);
 	free(text);
-	hf_index_release(&x);
 	return rc;
 }
 
-/* A single file takes precedence over an index, as in transformers. */
 struct hfdir *
-hfdir_open(const char *dir, struct err *e)
+hfdir_open(const char *path, struct err *e)
 {
-	static const char *single[] = { "model.safetensors" };
 	struct hfdir *h = mem_zalloc(1, sizeof *h);
-	char path[PATH_BYTES];
-	int rc = -1, alone = join(path, dir, single[0], e) < 0 ? -1 : io_there(path, e);
+	char file[PATH_BYTES];
+	int rc = -1;
 
-	if (alone > 0)
-		rc = open_files(h, dir, single, 1, e) < 0 ? -1 : collect(h, dir, e);
-	else if (alone == 0 && join(path, dir, "model.safetensors.index.json", e) == 0)
-		rc = io_exists(path)
-		    ? open_sharded(h, dir, path, e)
-		    : err_at(
-			  e, dir, 0, "neither model.safetensors nor model.safetensors.index.json");
-	if (rc == 0)
+	if (hf_front_open(&h->front, path, e) == 0 &&
+	    join(file, h->front.dir, h->front.file, e) == 0)
+		rc = h->front.is_index ? open_sharded(h, file, e)
+				       : open_files(h, &h->front.file, 1, e);
+	if (rc == 0 && collect(h, e) == 0)
 		return h;
 	hfdir_close(h);
 	return NULL;
 }
 
-/* Also closes a directory whose opening failed; NULL is ignored. Entries are invalid afterwards. */
+/* Also closes a directory whose opening failed; NULL is ignored. Tensors are invalid afterwards. */
 void
 hfdir_close(struct hfdir *h)
 {
 	if (!h)
 		return;
-	for (int i = 0; i < h->num_files; i++)
-		safetensors_close(h->file[i]);
+	for (int i = 0; i < h->num_files; i++) {
+		safetensors_close(h->file[i].tensors);
+		hf_bin_close(h->file[i].bin);
+		free(h->name[i]);
+	}
 	free(h->file);
-	free(h->entry);
+	free(h->name);
+	free(h->tensor);
+	hf_index_release(&h->index);
+	hf_front_release(&h->front);
 	free(h);
 }
 
-/* Over all files. */
+const char *
+hfdir_path(const struct hfdir *h)
+{
+	return h->front.dir;
+}
+
+const char *
+hfdir_notes(const struct hfdir *h)
+{
+	return h->front.notes.len ? h->front.notes.buf : "";
+}
+
 int
 hfdir_count(const struct hfdir *h)
 {
 	return h->count;
 }
 
-/* By name in ascending order, over all files. Borrowed until close. */
-const struct safetensors_entry *
+const struct hfdir_tensor *
 hfdir_at(const struct hfdir *h, int i)
 {
-	return h->entry[i];
+	return &h->tensor[i];
 }
 
-/* Binary search by name. */
-const struct safetensors_entry *
+/* Order of a name and a tensor. */
+static int
+compare_name(const void *a, const void *b)
+{
+	return strcmp(a, ((const struct hfdir_tensor *)b)->name);
+}
+
+const struct hfdir_tensor *
 hfdir_find(const struct hfdir *h, const char *name)
 {
-	const struct safetensors_entry key = { .name = name }, *p = &key;
-	const struct safetensors_entry **hit =
-	    bsearch(&p, h->entry, (size_t)h->count, sizeof *h->entry, compare_entries);
-
-	return hit ? *hit : NULL;
+	return h->count
+	    ? bsearch(name, h->tensor, (size_t)h->count, sizeof *h->tensor, compare_name)
+	    : NULL;
 }
 
-/* 1 for a single file, else the shards; the index does not count. */
+const struct hf_index *
+hfdir_index(const struct hfdir *h)
+{
+	return &h->index;
+}
+
+/* The index does not count. */
 int
 hfdir_num_files(const struct hfdir *h)
 {
 	return h->num_files;
+}
+
+int
+hfdir_verify(const struct hfdir *h, struct str *problems)
+{
+	int n = 0;
+	struct err e;
+
+	for (int i = 0; i < h->num_files; i++)
+		if (h->file[i].bin && hf_bin_verify(h->file[i].bin, &e) < 0) {
+			str_addf(problems, "%s/%s: %s\n", h->front.dir, h->name[i], e.msg);
+			n++;
+		}
+	return n;
 }

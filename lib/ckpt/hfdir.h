@@ -1,32 +1,52 @@
 /*
- * hfdir.h - the weights of a Hugging Face directory: one safetensors file, or shards with an index
+ * hfdir.h - the weights of a Hugging Face directory: one file, or shards with an index
  *
- *   model.safetensors                              or
+ *   model.safetensors, pytorch_model.bin           or
  *   model.safetensors.index.json                   {"metadata": {...}, "weight_map": {tensor: file,
  * ...}} model-00001-of-00003.safetensors ...
  *
- * Opening checks every file as safetensors.h does, and the index against the files: every name must
- * be in the file that the map gives and in no other, and no file may hold a name that the map
- * lacks. Source: huggingface/transformers modeling_utils.py; huggingface_hub serialization.
+ * Opening checks every file as safetensors.h and torchzip.h do. The files that the index names must
+ * be there; which tensors they hold counts, not what the index says. A name in two files must be
+ * one tensor. Source: huggingface/transformers modeling_utils.py; huggingface_hub serialization.
  */
 #ifndef CKPT_HFDIR_H
 #define CKPT_HFDIR_H
 
 #include "lib/base/err.h"
+#include "lib/base/str.h"
 #include "lib/ckpt/safetensors.h"
+#include "lib/ckpt/torchzip.h"
 
 #include <stdbool.h>
 
+/* A tensor of any file. */
+struct hfdir_tensor {
+	const char *name, *file;
+	const char *dtype_name;
+	const char *why; /* why it is no tensor; NULL: it is one */
+	int ndim;
+	int64_t shape[SAFETENSORS_DIMS];
+	uint64_t bytes;
+	bool is_dense; /* row-major */
+	/* its elements, borrowed until close; of no type where it has more than SLICE_DIMS
+	 * dimensions, or elements that are only copied */
+	struct torch_tensor view;
+};
+
 struct hfdir;
 
-/* Whether the directory holds such weights. */
-bool hfdir_is(const char *dir);
-struct hfdir *hfdir_open(const char *dir, struct err *e);
+struct hfdir *hfdir_open(const char *path, struct err *e);
 void hfdir_close(struct hfdir *h);
+const char *hfdir_path(const struct hfdir *h);  /* the directory of the files */
+const char *hfdir_notes(const struct hfdir *h); /* lines: what else is there */
 int hfdir_count(const struct hfdir *h);
-const struct safetensors_entry *hfdir_at(const struct hfdir *h, int i); /* sorted by name */
-const struct safetensors_entry *hfdir_find(const struct hfdir *h, const char *name); /* or NULL */
+const struct hfdir_tensor *hfdir_at(const struct hfdir *h, int i);              /* sorted by name */
+const struct hfdir_tensor *hfdir_find(const struct hfdir *h, const char *name); /* or NULL */
 int hfdir_num_files(const struct hfdir *h);
+/* Whether two tensors have the same numbers, in whatever types. */
+bool hfdir_same(const struct hfdir_tensor *a, const struct hfdir_tensor *b);
+/* Compares files with their checksums, where they have them; adds lines, returns how many. */
+int hfdir_verify(const struct hfdir *h, struct str *problems);
 
 /* One line of an index: a tensor and its file. */
 struct hf_index_entry {
@@ -38,6 +58,9 @@ struct hf_index {
 	int count;
 	struct hf_index_entry *entry; /* sorted by tensor, none twice; file names are plain */
 };
+
+/* What the index says; no lines for a single file. */
+const struct hf_index *hfdir_index(const struct hfdir *h);
 
 /* Parses the text of an index; name is for messages. Released by hf_index_release, also after an
  * error. */

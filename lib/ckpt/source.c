@@ -23,23 +23,16 @@ enum { CONVERT_CHUNK = 1 << 20 }; /* elements */
 static const struct source_kind *const kinds[] = { &source_hf, &source_torch, &source_torch_dist,
 	&source_ckpt, NULL };
 
-/* NULL with the reason for what is known and not read. What is of no kind, or cannot be looked at,
- * is opened as a checkpoint of ours, which gives the reason. */
+/* What is of no kind, or cannot be looked at, is opened as a checkpoint of ours, which gives the
+ * reason. */
 static const struct source_kind *
-kind_of(const char *path, struct err *e)
+kind_of(const char *path)
 {
 	char file[CKPT_PATH_BYTES];
 
 	for (int i = 0; kinds[i]; i++)
 		if (kinds[i]->is(path))
 			return kinds[i];
-	if (ckpt_has_entry(path, "pytorch_model", ".bin")) {
-		err_set(e,
-		    "'%s' holds pytorch_model*.bin files, which are not read; save it as "
-		    "safetensors",
-		    path);
-		return NULL;
-	}
 	return ckpt_join(file, path, "config.json") && io_exists(file) ? &source_hf : &source_ckpt;
 }
 
@@ -47,7 +40,7 @@ struct source *
 source_open(const char *path, struct err *e)
 {
 	bool here = hub_check(path, "a directory with its weights", e) == 0;
-	const struct source_kind *k = here ? kind_of(path, e) : NULL;
+	const struct source_kind *k = here ? kind_of(path) : NULL;
 	struct source *s = k ? k->open(path, e) : NULL;
 
 	if (s && state_parse(&s->state, s->state_text.buf, s->path, e) < 0) {

@@ -2,16 +2,16 @@
  * source_hf.c - a Hugging Face directory as a source
  *
  * All checks of such a directory: the config against our rules, the shapes against the config, and
- * that every tensor in the files is used. Names may lack the family's optional prefix. A tied
- * output table may exist if it equals the embedding. Buffers in old files (attention masks, rotary
- * frequencies) are ignored. Parameters are read in our orientation; one stored tensor may hold
- * several.
+ * that every tensor in the files is used or known to be no part of the text's model. A tied output
+ * table may exist if it equals the embedding. Parameters are read in our orientation; one stored
+ * tensor may hold several.
  */
 #include "lib/base/hash.h"
 #include "lib/base/int64.h"
 #include "lib/base/map.h"
 #include "lib/base/mem.h"
-#include "lib/ckpt/hfdir.h"
+#include "lib/ckpt/hf_front.h"
+#include "lib/ckpt/hf_names.h"
 #include "lib/ckpt/source.h"
 #include "lib/model/family.h"
 
@@ -22,6 +22,7 @@ struct hf_source {
 	struct source s;
 	struct family family; /* with the names that the files have */
 	struct config_rest rest;
+	struct hf_names names;
 	struct hfdir *dir;
 };
 
@@ -35,26 +36,21 @@ hf_of(const struct source *s)
 	return (const struct hf_source *)s;
 }
 
-/*
- * Files of the base model lack the prefix that those of the model with a head have; both exist
- * under the same config.
- */
-static const struct safetensors_entry *
+/* The tensor that has this name in the family. */
+static const struct hfdir_tensor *
 find_name(const struct hf_source *h, const char *name)
 {
-	const struct safetensors_entry *t = hfdir_find(h->dir, name);
-	const char *prefix = h->family.optional_prefix;
+	char mapped[HF_NAME];
 
-	if (!t && prefix && !strncmp(name, prefix, strlen(prefix)))
-		t = hfdir_find(h->dir, name + strlen(prefix));
-	return t;
+	hf_names_map(&h->names, name, mapped);
+	return hfdir_find(h->dir, mapped);
 }
 
 /* Whether an entry can be read as the parameter that has this place. */
 static bool
-fits(const struct safetensors_entry *t, const struct family_place *place)
+fits(const struct hfdir_tensor *t, const struct family_place *place)
 {
-	return t && dtype_is_float(t->dtype) && t->ndim == place->ndim &&
+	return t && dtype_is_float(t->view.dtype) && t->ndim == place->ndim &&
 	    !memcmp(t->shape, place->shape, (size_t)t->ndim * sizeof *t->shape);
 }
 
@@ -64,11 +60,20 @@ static void
 explain(const struct hf_source *h, const struct param *p, const struct family_place *place,
     struct str *why)
 {
-	const struct safetensors_entry *t = find_name(h, place->name);
+	const struct hfdir_tensor *t = find_name(h, place->name);
+	char name[HF_NAME];
 
-	if (!t) {
-		str_addf(why, "tensor '%s' is missing", place->name);
-	} else if (!dtype_is_float(t->dtype)) {
+	hf_names_map(&h->names, place->name, name);
+	if (!t && hf_names_lack_head(&h->names) && param_is(p, "output_layer.weight")) {
+		str_addf(why,
+		    "a base model without '%s', but config.json says \"tie_word_embeddings\": "
+		    "false",
+		    name);
+	} else if (!t) {
+		str_addf(why, "tensor '%s' is missing", name);
+	} else if (t->why) {
+		str_addf(why, "tensor '%s' is none: %s", t->name, t->why);
+	} else if (!dtype_is_float(t->view.dtype)) {
 		str_addf(why, "tensor '%s' is %s; F64, F32, BF16 and F16 are read", t->name,
 		    t->dtype_name);
 	} else if (p->shard == SHARD_VOCAB && t->ndim == 2 && t->shape[1] == place->shape[1]) {
@@ -83,47 +88,23 @@ explain(const struct hf_source *h, const struct param *p, const struct family_pl
 	}
 }
 
-/* Whether s ends with this suffix. */
-static bool
-has_suffix(const char *s, const char *suffix)
-{
-	size_t n = strlen(s), k = strlen(suffix);
-
-	return n >= k && !strcmp(s + n - k, suffix);
-}
-
-/*
- * Masks and frequencies that old versions saved as tensors; they follow from the config, so no
- * model needs them.
- */
-static bool
-is_buffer(const char *name)
-{
-	return has_suffix(name, ".attn.bias") || has_suffix(name, ".attn.masked_bias") ||
-	    has_suffix(name, ".attention.bias") || has_suffix(name, ".attention.masked_bias") ||
-	    has_suffix(name, "rotary_emb.inv_freq");
-}
-
-/* For a second copy of a tied embedding 1 when it is equal, -1 when it is not; 0 for any other
- * tensor. */
+/* For a second copy of a tied embedding 1 when it has the same numbers, -1 when it has not; 0 for
+ * any other tensor. */
 static int
-tied_copy(const struct hf_source *h, const struct safetensors_entry *t)
+tied_copy(const struct hf_source *h, const struct hfdir_tensor *t)
 {
+	static const char *const heads[] = { "lm_head.weight", "embed_out.weight" };
 	struct family_place place;
-	const struct safetensors_entry *table;
-	bool same;
+	const struct hfdir_tensor *table;
+	bool is_head = false;
 
-	if ((strcmp(t->name, "lm_head.weight") && strcmp(t->name, "embed_out.weight")) ||
-	    h->s.config.untie_embeddings_and_output_weights ||
+	for (int i = 0; i < 2; i++)
+		is_head |= find_name(h, heads[i]) == t;
+	if (!is_head || h->s.config.untie_embeddings_and_output_weights ||
 	    family_place(&h->family, &h->s.config, &h->s.param[0], &place, NULL) < 0)
 		return 0;
 	table = find_name(h, place.name);
-	same = table && table->bytes == t->bytes && table->dtype == t->dtype &&
-	    !memcmp(table->data, t->data, t->bytes);
-	if (table)
-		map_forget_part(table->data, table->bytes);
-	map_forget_part(t->data, t->bytes);
-	return same ? 1 : -1;
+	return table && hfdir_same(table, t) ? 1 : -1;
 }
 
 /* Entries are compared by address. */
@@ -135,34 +116,89 @@ compare_pointers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Reports tensors of the files that no parameter uses; `used` holds the entries in use, sorted. */
+/* What no parameter uses and is passed over: a line for each class. */
+struct passed {
+	int tensors[HF_FOREIGN + 1];
+	uint64_t bytes[HF_FOREIGN + 1];
+};
+
+static void
+note_passed(struct hf_source *h, const struct passed *p)
+{
+	static const char *const what[HF_FOREIGN + 1] = {
+		[HF_BUFFER] = "are buffers, which follow from config.json",
+		[HF_MODALITY] = "are of images or sound",
+		[HF_MTP] = "are of layers that predict later tokens (MTP)",
+	};
+
+	for (int i = 0; i <= HF_FOREIGN; i++)
+		if (what[i] && p->tensors[i])
+			str_addf(&h->s.notes, "%s: not read: %d tensors (%.1f MB) %s\n", h->s.path,
+			    p->tensors[i], (double)p->bytes[i] / 1e6, what[i]);
+}
+
+/* Notes a tensor that the model can do without, or reports it. */
+static void
+take_unused(struct hf_source *h, const struct hfdir_tensor *t, struct passed *p)
+{
+	enum hf_class class = hf_class_of(t->name, &h->s.config, &h->rest);
+	int tied = tied_copy(h, t);
+
+	if (tied > 0)
+		return;
+	p->tensors[class]++;
+	p->bytes[class] += t->bytes;
+	if (tied < 0)
+		source_problem(&h->s,
+		    "tensor '%s' differs from the embedding that config.json ties it to "
+		    "(\"tie_word_embeddings\": true): with false there the model has it as its "
+		    "output table",
+		    t->name);
+	else if (class == HF_HEAD)
+		source_problem(&h->s,
+		    "tensor '%s' is of a classifier or a reward model, not of a language model",
+		    t->name);
+	else if (class == HF_ADAPTER)
+		source_problem(
+		    &h->s, "tensor '%s' is of an adapter: merge it into the model first", t->name);
+	else if (class == HF_FOREIGN)
+		source_problem(&h->s,
+		    "tensor '%s' does not belong to a %s model of this config.json", t->name,
+		    h->family.model_type);
+}
+
+/* Lines of the index whose tensors are in no file. What the model needs of them has been reported
+ * as missing. */
+static void
+note_stale(struct hf_source *h)
+{
+	const struct hf_index *x = hfdir_index(h->dir);
+	const char *first = NULL;
+	int n = 0;
+
+	for (int i = 0; i < x->count; i++)
+		if (!hfdir_find(h->dir, x->entry[i].tensor) && n++ == 0)
+			first = x->entry[i].tensor;
+	if (n)
+		str_addf(&h->s.notes,
+		    "%s: the index names %d tensor%s that %s in no file, such as '%s'\n", h->s.path,
+		    n, n > 1 ? "s" : "", n > 1 ? "are" : "is", first);
+}
+
+/* Tensors of the files that no parameter uses; `used` holds the others, sorted. */
 static void
 check_unused(struct hf_source *h, const void **used, int num_used)
 {
-	int buffers = 0;
+	struct passed passed = { { 0 }, { 0 } };
 
 	for (int i = 0; i < h->s.num_tensors; i++) {
-		const struct safetensors_entry *t = hfdir_at(h->dir, i);
-		int tied = tied_copy(h, t);
+		const struct hfdir_tensor *t = hfdir_at(h->dir, i);
 
-		if (bsearch(&t, used, (size_t)num_used, sizeof *used, compare_pointers) || tied > 0)
-			continue;
-		if (is_buffer(t->name))
-			buffers++;
-		else if (tied < 0)
-			source_problem(&h->s,
-			    "tensor '%s' differs from the embedding that config.json ties it to "
-			    "(\"tie_word_embeddings\": true)",
-			    t->name);
-		else
-			source_problem(&h->s,
-			    "tensor '%s' does not belong to a %s model of this config.json",
-			    t->name, h->family.model_type);
+		if (!bsearch(&t, used, (size_t)num_used, sizeof *used, compare_pointers))
+			take_unused(h, t, &passed);
 	}
-	if (buffers)
-		str_addf(&h->s.notes,
-		    "%s: %d buffers ignored (attn.bias, attn.masked_bias, inv_freq)\n", h->s.path,
-		    buffers);
+	note_passed(h, &passed);
+	note_stale(h);
 }
 
 /* First the tensors that the model needs, then the others in the files. Several parameters may lie
@@ -219,42 +255,64 @@ choose_names(struct hf_source *h)
 	}
 }
 
-/* The config is read first: it tells which tensors to expect. */
+/* The rule of the names, by the embedding's. */
+static void
+choose_prefixes(struct hf_source *h)
+{
+	struct family_place place;
+
+	if (family_place(&h->family, &h->s.config, &h->s.param[0], &place, NULL) == 0)
+		hf_names_choose(&h->names, h->dir, place.name);
+}
+
+/* The model of the directory's config.json. */
+static int
+read_config(struct hf_source *h, struct err *e)
+{
+	struct source *s = &h->s;
+	const struct family *f = family_read_config(s->path, &s->config, &h->rest, e);
+
+	if (!f)
+		return -1;
+	if (*h->rest.quantised)
+		return err_at(e, s->path, 0, "is quantised by %s; start from the unquantised model",
+		    h->rest.quantised);
+	h->family = *f;
+	return 0;
+}
+
+/* The files are found first: they tell what a directory without a config.json is. */
 static struct source *
 open_directory(const char *path, struct err *e)
 {
 	struct source *s = source_new(&source_hf, sizeof(struct hf_source), path);
 	struct hf_source *h = (struct hf_source *)s;
-	const struct family *f;
 
 	h->dir = hfdir_open(path, e);
-	f = h->dir ? family_read_config(path, &s->config, &h->rest, e) : NULL;
-	if (f && *h->rest.quantised) {
-		err_at(e, path, 0, "is quantised by %s; start from the unquantised model",
-		    h->rest.quantised);
-		f = NULL;
-	}
-	if (!f) {
+	if (h->dir)
+		snprintf(s->path, sizeof s->path, "%s", hfdir_path(h->dir));
+	if (!h->dir || read_config(h, e) < 0) {
 		source_close(s);
 		return NULL;
 	}
-	h->family = *f;
+	str_adds(&s->notes, hfdir_notes(h->dir));
 	str_add(&s->notes, h->rest.notes.buf, h->rest.notes.len);
 	str_adds(&s->state_text, initial_state);
 	source_set_model(s);
 	s->num_tensors = hfdir_count(h->dir);
 	s->num_files = hfdir_num_files(h->dir);
+	choose_prefixes(h);
 	choose_names(h);
 	check(h);
 	return s;
 }
 
 /* The entry, when it can be read as the part; such a directory holds weights alone, each once. */
-static const struct safetensors_entry *
+static const struct hfdir_tensor *
 entry_of(const struct source *s, const struct source_part *p, struct family_place *place)
 {
 	const struct hf_source *h = hf_of(s);
-	const struct safetensors_entry *t;
+	const struct hfdir_tensor *t;
 
 	if (p->state || p->copy || family_place(&h->family, &s->config, p->param, place, NULL) < 0)
 		return NULL;
@@ -266,54 +324,76 @@ static bool
 find_part(const struct source *s, const struct source_part *p, struct source_stored *out)
 {
 	struct family_place place;
-	const struct safetensors_entry *t = entry_of(s, p, &place);
+	const struct hfdir_tensor *t = entry_of(s, p, &place);
 
 	if (t)
-		*out = (struct source_stored){ t->dtype, 1, 1 };
+		*out = (struct source_stored){ t->view.dtype, 1, 1 };
 	return t;
+}
+
+/* A box of a row-major tensor, whose pages are given back. */
+static void
+read_dense(const struct hfdir_tensor *t, const struct slice *slice, void *dst)
+{
+	struct slice whole = slice_whole(t->ndim, t->shape);
+	size_t size = dtype_size(t->view.dtype);
+	int64_t first, n = slice_span(slice, &whole, &first);
+	const unsigned char *bytes = t->view.data + (size_t)first * size;
+
+	map_will_need(bytes, (uint64_t)n * size);
+	slice_copy(dst, slice, t->view.data, &whole, slice, size);
+	map_forget_part(bytes, (uint64_t)n * size);
+}
+
+static void
+read_box(const struct hfdir_tensor *t, const struct slice *slice, void *dst)
+{
+	if (t->is_dense)
+		read_dense(t, slice, dst);
+	else
+		torch_tensor_read(&t->view, slice, dst);
 }
 
 /* Copied first and transposed afterwards, so that the copy runs along rows. */
 static void
-read_slice(const struct safetensors_entry *t, const struct family_place *place,
-    const struct slice *of, void *dst)
+read_slice(const struct hfdir_tensor *t, const struct family_place *place, const struct slice *of,
+    void *dst)
 {
 	struct slice slice = family_stored_slice(place, of);
-	struct slice whole = slice_whole(place->ndim, place->shape);
-	size_t size = dtype_size(t->dtype);
-	int64_t first, n = slice_span(&slice, &whole, &first);
-	const char *bytes = (const char *)t->data + (size_t)first * size;
+	size_t size = dtype_size(t->view.dtype);
+	void *stored;
 
-	map_will_need(bytes, (uint64_t)n * size);
-	if (place->transposed) {
-		void *stored = mem_alloc((size_t)slice_elements(&slice), size);
-
-		slice_copy(stored, &slice, t->data, &whole, &slice, size);
-		slice_transpose(dst, stored, slice.count[0], slice.count[1], size);
-		free(stored);
-	} else {
-		slice_copy(dst, &slice, t->data, &whole, &slice, size);
+	if (!place->transposed) {
+		read_box(t, &slice, dst);
+		return;
 	}
-	map_forget_part(bytes, (uint64_t)n * size);
+	stored = mem_alloc((size_t)slice_elements(&slice), size);
+	read_box(t, &slice, stored);
+	slice_transpose(dst, stored, slice.count[0], slice.count[1], size);
+	free(stored);
 }
 
-/* A box of the parameter is a box of the stored tensor, or one in each run. */
+/* A box of the parameter is a box of the stored tensor, or one in each run. A storage of torch is
+ * compared with its checksum when it is first read. */
 static int
 read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
 {
 	struct family_place place;
-	const struct safetensors_entry *t = entry_of(s, p, &place);
+	const struct hfdir_tensor *t = entry_of(s, p, &place);
 	int64_t end = p->slice.start[0] + p->slice.count[0], height = place.slice.count[0];
 	struct slice slice = p->slice;
 
-	(void)e;
+	if (torch_tensor_check(&t->view, e) < 0) {
+		s->damaged = true;
+		return -1;
+	}
 	for (; slice.start[0] < end; slice.start[0] += slice.count[0]) {
 		slice.count[0] = end - slice.start[0];
 		if (place.runs > 1)
 			slice.count[0] =
 			    int64_min(slice.count[0], height - slice.start[0] % height);
 		read_slice(t, &place, &slice, dst);
-		dst = (char *)dst + (size_t)slice_elements(&slice) * dtype_size(t->dtype);
+		dst = (char *)dst + (size_t)slice_elements(&slice) * dtype_size(t->view.dtype);
 	}
 	return 0;
 }
@@ -327,14 +407,21 @@ header_hash(const struct source *s)
 	struct hash_stream *h = hash_stream_new();
 
 	for (int i = 0; i < s->num_tensors; i++) {
-		const struct safetensors_entry *t = hfdir_at(hf_of(s)->dir, i);
+		const struct hfdir_tensor *t = hfdir_at(hf_of(s)->dir, i);
 
 		hash_stream_add(h, t->name, strlen(t->name) + 1);
 		hash_stream_add(h, t->dtype_name, strlen(t->dtype_name) + 1);
 		hash_stream_add(h, t->shape, (size_t)t->ndim * sizeof *t->shape);
-		hash_stream_add(h, t->data, t->bytes < FIRST ? t->bytes : FIRST);
+		if (t->is_dense)
+			hash_stream_add(h, t->view.data, t->bytes < FIRST ? t->bytes : FIRST);
 	}
 	return hash_stream_free(h);
+}
+
+static int
+verify(struct source *s, struct str *problems)
+{
+	return hfdir_verify(hf_of(s)->dir, problems);
 }
 
 static void
@@ -346,10 +433,11 @@ release(struct source *s)
 
 const struct source_kind source_hf = {
 	.name = "Hugging Face directory",
-	.is = hfdir_is,
+	.is = hf_front_is,
 	.open = open_directory,
 	.find = find_part,
 	.read = read_part,
+	.verify = verify,
 	.hash = header_hash,
 	.close = release,
 };

@@ -127,6 +127,20 @@ explain_type(const char *model_type, struct err *e)
 	str_release(&known);
 }
 
+/* A type whose models are a family's has defaults of its own. */
+static int
+check_alias(const struct json_value *config, const char *model_type, struct err *e)
+{
+	const char *missing =
+	    json_get(config, "num_key_value_heads") ? NULL : "num_key_value_heads";
+
+	if (!json_get(config, "rope_theta") && !json_get(family_rope_of(config), "rope_theta"))
+		missing = "rope_theta";
+	return missing ? err_set(e, "\"%s\" is missing, whose default in %.40s is not known here",
+			     missing, model_type)
+		       : 0;
+}
+
 /*
  * The family's own reader runs after the shared members, and model_check after everything, so a
  * foreign file obeys the same rules as options. *f may be set even on failure.
@@ -147,6 +161,8 @@ read_members(
 		explain_type(model_type, e);
 		return -1;
 	}
+	if (strcmp((*f)->model_type, model_type) && check_alias(config, model_type, e) < 0)
+		return -1;
 	family_defaults(c);
 	if (token_id(config, "bos_token_id", &c->bos_token_id, e) < 0 ||
 	    id_list(config, "eos_token_id", &c->eos_token_id, e) < 0 ||
@@ -243,7 +259,7 @@ const struct family *
 family_read_config(
     const char *path, struct model_config *c, struct config_rest *rest, struct err *e)
 {
-	char file[1100];
+	char dir[IO_PATH], file[IO_PATH + 16];
 	const struct family *f = NULL;
 	struct json_value config, *items = NULL;
 	struct err why;
@@ -251,9 +267,12 @@ family_read_config(
 
 	if (rest)
 		memset(rest, 0, sizeof *rest);
-	if (hub_check(path, "a directory with its config.json", e) < 0)
+	if (hub_check(path, "a directory with its config.json", e) < 0 ||
+	    hub_snapshot(path, dir, e) < 0)
 		return NULL;
-	snprintf(file, sizeof file, "%s%s", path, io_is_dir(path) ? "/config.json" : "");
+	snprintf(file, sizeof file, "%s%s", dir, io_is_dir(dir) ? "/config.json" : "");
+	if (hub_check_pointer(file, e) < 0)
+		return NULL;
 	j = json_read_python(file, 1 << 24, e);
 	if (!j)
 		return NULL;

@@ -31,7 +31,6 @@ struct family {
 	const struct family_name *names; /* ended by a NULL hf */
 	/* names that files may have instead, which are read and never written; NULL: none */
 	const struct family_name *other_names;
-	const char *optional_prefix; /* prefix that some files leave out; NULL: none */
 	const struct key *keys; /* members of config.json, in the order in which they are written */
 	int num_keys;
 	/* members without a row that read_rest reads or that change nothing in this family, and

@@ -12,7 +12,7 @@ static const struct family_name names[] = {
 };
 
 static const struct key keys[] = {
-	KEYS_GEMMA("gemma2"),
+	KEYS_GEMMA("gemma2", 256000),
 	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 8192 },
 	KEY_ROPE_THETA,
 	{ "attn_logit_softcapping", KEY_BOUND, KEY_OFF(attn_logit_softcapping), 50 },

@@ -13,7 +13,7 @@ static const struct family_name names[] = {
 };
 
 static const struct key keys[] = {
-	KEYS_GEMMA("gemma3_text"),
+	KEYS_GEMMA("gemma3_text", 262208),
 	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 131072 },
 	KEY_ROPE_THETA,
 	{ "rope_local_base_freq", KEY_NUMBER, KEY_OFF(sliding_window_rope_base),

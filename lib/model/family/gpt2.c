@@ -118,6 +118,5 @@ const struct family family_gpt2 = {
 	.num_keys = sizeof keys / sizeof *keys,
 	.others = others,
 	.tied = true,
-	.optional_prefix = "transformer.",
 	.read_rest = read_rest,
 };

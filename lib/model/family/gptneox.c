@@ -90,7 +90,6 @@ const struct family family_gptneox = {
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
 	.others = others,
-	.optional_prefix = "gpt_neox.",
 	.heads_take_turns = true,
 	.read_rest = read_rest,
 	.write_rest = family_write_rope,

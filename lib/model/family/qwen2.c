@@ -34,9 +34,14 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 
 static const char *const others[] = { OTHERS_QWEN, NULL };
 
+/* The text models of Qwen2-VL and Qwen2.5-VL. */
+static const char *const aliases[] = { "qwen2_vl", "qwen2_5_vl", "qwen2_vl_text", "qwen2_5_vl_text",
+	NULL };
+
 const struct family family_qwen2 = {
 	.model_type = "qwen2",
 	.architecture = "Qwen2ForCausalLM",
+	.aliases = aliases,
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,

@@ -38,9 +38,13 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 
 static const char *const others[] = { OTHERS_QWEN, NULL };
 
+/* The text model of Qwen3-VL. */
+static const char *const aliases[] = { "qwen3_vl_text", NULL };
+
 const struct family family_qwen3 = {
 	.model_type = "qwen3",
 	.architecture = "Qwen3ForCausalLM",
+	.aliases = aliases,
 	.names = names,
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,

@@ -105,8 +105,13 @@
 	NAMES_PROJ, \
 	NAMES_PROJ_BIAS, \
 	NAMES_GATED_MLP
-#define KEYS_GEMMA(family) \
-	KEYS_SIZES, \
+/* Published files leave out what is the default of the class. */
+#define KEYS_GEMMA(family, tokens) \
+	{ "vocab_size", KEY_INT, KEY_OFF(vocab_size), tokens }, \
+	{ "hidden_size", KEY_INT, KEY_OFF(hidden_size), 2304 }, \
+	{ "intermediate_size", KEY_INT, KEY_OFF(ffn_hidden_size), 9216 }, \
+	{ "num_hidden_layers", KEY_INT, KEY_OFF(num_layers), 26 }, \
+	{ "num_attention_heads", KEY_INT, KEY_OFF(num_attention_heads), 8 }, \
 	KEY_GROUPS(4), \
 	KEY_HEAD_DIM(256), \
 	{ "hidden_activation", KEY_WORD, KEY_OFF(activation), .words = family_gelu, \
