@@ -161,6 +161,8 @@ test_weights(void)
 			for (int i = 0; i < n; i++)
 				sum += w[i];
 			CHECK_NEAR(sum, 1, 1e-12);
+			for (int i = 0; i < n && style == AVERAGE_MINUS_SQRT; i++)
+				CHECK_NEAR(w[i], sqrt((i + 1.0) / n) - sqrt((double)i / n), 1e-12);
 			CHECK(style != AVERAGE_LINEAR || fabs(w[n / 2] - 1.0 / n) < 1e-12);
 		}
 }
