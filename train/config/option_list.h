@@ -180,7 +180,7 @@
 	   .needs = "fim-data") \
 	DO(NUM_OF, VALUE, "fim-fragment-rate", fim.fragment_rate, -1, 1, "-1", \
 	   "parts that are rearranged; below 0: as many as documents", \
-	   .needs = "fim-split-sample") \
+	   .needs = "fim-data&fim-split-sample") \
 	DO(STRING_OF, VALUE, "fim-no-prefix", fim.no_prefix, "TEXT", NULL, \
 	   "documents, or parts, that begin with TEXT stay as they are", .needs = "fim-data") \
 	DO(STRING_OF, VALUE, "fim-prefix-token", fim.token[FIM_PREFIX], "TOKEN", "<fim_prefix>", \
