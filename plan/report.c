@@ -2,9 +2,9 @@
  * report.c - reads the metrics file of a run
  *
  * A line is of a step unless a member says what else it is: "split" of an evaluation, "corpus",
- * "layer" or "rewind_to". Lines of other kinds are passed over, as newer versions may have some. A
- * killed run leaves a line without an end, and a disk that fills up one in the middle: such lines
- * are counted and cost nothing else.
+ * "layer", "rewind_to", "resumed_on_ranks" or "stopped_by". Lines of other kinds are passed over,
+ * as newer versions may have some. A killed run leaves a line without an end, and a disk that fills
+ * up one in the middle: such lines are counted and cost nothing else.
  */
 #include "plan/report.h"
 #include "lib/base/io.h"
@@ -134,28 +134,59 @@ number(const struct json_value *v, const char *key, double *out)
 	return true;
 }
 
-/* Iterations do not fall unless the run was resumed, or went back because of a spike, which a line
- * of its own has said already. */
+/* The steps from this one to the last one are taken again. */
+static void
+repeat_steps(struct report_run *r, double iteration)
+{
+	const struct report_steps *s = &r->steps;
+	char text[128];
+
+	snprintf(text, sizeof text, "resumed: steps %.0f to %.0f were taken again", iteration,
+	    s->column[REPORT_ITERATION][s->count - 1]);
+	report_event(r, REPORT_RESUME, iteration, text);
+	steps_retake(r, iteration);
+	points_retake(r, iteration);
+}
+
+static double
+last_step(const struct report_run *r)
+{
+	const struct report_steps *s = &r->steps;
+
+	return s->count ? s->column[REPORT_ITERATION][s->count - 1] : -1;
+}
+
+static bool
+read_resume(struct report_run *r, const struct json_value *v, double iteration)
+{
+	double ranks;
+	char text[128];
+
+	if (!number(v, "resumed_on_ranks", &ranks) || isnan(ranks))
+		return false;
+	snprintf(text, sizeof text, "resumed after step %.0f, on %.0f rank%s", iteration, ranks,
+	    ranks == 1 ? "" : "s");
+	if (iteration < last_step(r))
+		repeat_steps(r, iteration + 1);
+	else
+		report_event(r, REPORT_RESUME, iteration, text);
+	return true;
+}
+
+/* Iterations do not fall unless the run was resumed, which older versions did not say, or went back
+ * because of a spike, which a line of its own has said already. */
 static bool
 read_step(struct report_run *r, const struct json_value *v)
 {
-	const struct report_steps *s = &r->steps;
-	double row[REPORT_COLUMNS], last;
-	char text[128];
+	double row[REPORT_COLUMNS];
 
 	for (int i = 0; i < REPORT_COLUMNS; i++) {
 		if (!number(v, columns[i].name, &row[i]))
 			return false;
 		row[i] *= columns[i].factor;
 	}
-	last = s->count ? s->column[REPORT_ITERATION][s->count - 1] : -1;
-	if (row[REPORT_ITERATION] <= last) {
-		snprintf(text, sizeof text, "resumed: steps %.0f to %.0f were taken again",
-		    row[REPORT_ITERATION], last);
-		report_event(r, REPORT_RESUME, row[REPORT_ITERATION], text);
-		steps_retake(r, row[REPORT_ITERATION]);
-		points_retake(r, row[REPORT_ITERATION]);
-	}
+	if (row[REPORT_ITERATION] <= last_step(r))
+		repeat_steps(r, row[REPORT_ITERATION]);
 	if (!isnan(row[REPORT_SECONDS]))
 		r->seconds += row[REPORT_SECONDS];
 	steps_add(&r->steps, row);
@@ -185,6 +216,20 @@ name_of(struct report_run *r, const struct json_value *m, const char **out)
 	if (!m || m->type != JSON_STRING)
 		return false;
 	*out = mem_pool_strndup(&r->pool, m->string, m->len);
+	return true;
+}
+
+static bool
+read_stop(struct report_run *r, const struct json_value *v, double iteration)
+{
+	const char *why;
+	struct str text = { 0 };
+
+	if (!name_of(r, json_get(v, "stopped_by"), &why))
+		return false;
+	str_addf(&text, "stopped after step %.0f by %s", iteration, why);
+	report_event(r, REPORT_STOP, iteration, text.buf);
+	str_release(&text);
 	return true;
 }
 
@@ -248,6 +293,10 @@ read_value(struct report_run *r, const struct json_value *v)
 		return read_evaluation(r, v, &p);
 	if (json_get(v, "rewind_to"))
 		return read_rewind(r, v, p.iteration);
+	if (json_get(v, "resumed_on_ranks"))
+		return read_resume(r, v, p.iteration);
+	if (json_get(v, "stopped_by"))
+		return read_stop(r, v, p.iteration);
 	if (json_get(v, "layer"))
 		return read_layer(r, v, &p);
 	if (json_get(v, "corpus")) {

@@ -49,7 +49,7 @@ struct report_point {
 	double iteration, value, second;
 };
 
-enum report_event_kind { REPORT_RESUME, REPORT_REWIND, REPORT_PAUSE, REPORT_SAVE };
+enum report_event_kind { REPORT_RESUME, REPORT_REWIND, REPORT_STOP, REPORT_PAUSE, REPORT_SAVE };
 struct report_event {
 	enum report_event_kind kind;
 	double iteration;

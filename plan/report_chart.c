@@ -117,9 +117,13 @@ add_mark(struct sheet *s, const struct svg_mark *m)
 static void
 add_events(struct sheet *s, const struct report_run *r, bool saves)
 {
-	static const char *const kind[] = { "resume", "rewind", "resume", "save" };
+	static const char *const kind[] = { [REPORT_RESUME] = "resume",
+		[REPORT_REWIND] = "rewind",
+		[REPORT_STOP] = "resume",
+		[REPORT_PAUSE] = "resume",
+		[REPORT_SAVE] = "save" };
 	const char *label = s->page->num_runs > 1 ? sheet_text(s, r->label, ": ") : "";
-	double last[] = { -INFINITY, -INFINITY, -INFINITY, -INFINITY };
+	double last[] = { -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY };
 
 	for (int k = 0; k < r->num_events; k++) {
 		const struct report_event *v = &r->event[k];

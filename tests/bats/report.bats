@@ -36,6 +36,7 @@ has()
 @test "a run that was resumed, beside its plan" {
 	run -0 --separate-stderr mplan report one/metrics.jsonl --gpu cpu -o page.html
 	[ -z "$output$stderr" ]
+	grep -q '^{"iteration": 10, "resumed_on_ranks": 1, "time": ' one/metrics.jsonl
 	has '<h1>one</h1>' 'against the plan for cpu' 'resumed: steps 11 to 20 were taken again' \
 		'checkpoint of step 10' 'one/ck/iter_0000020/options.conf' '<td>mock-data</td>' \
 		'steps that were taken again' 'Utilisation of the device, %' 'in use'

@@ -124,7 +124,7 @@ cell()
 	case $1:$2 in USR1:* | *:--ranks) ;; *) ended=1 ;; esac
 	finish $ended
 	kept=$(tracker C)
-	taken=$(wc -l <log)
+	taken=$(losses log | wc -l)
 	# A second step that was short, since the machine is no longer busy, has nothing to say.
 	sed -n 's/.*"iteration": 2,.*"seconds": \([0-9.]*\).*/\1/p' log | awk '{ exit $1 < 1.1 }' &&
 		[ "$1:$2" = INT:--ranks ] &&
@@ -133,6 +133,8 @@ cell()
 	if [ "$ended" = 3 ]; then
 		[ "$kept" = "$taken" ] || fail "$1, $2: $taken steps were taken, $kept were saved"
 		grep -q "stopped after iteration $kept by " out || fail "$1, $2: no last words"
+		grep -q "^{\"iteration\": $kept, \"stopped_by\": \"" log ||
+			fail "$1, $2: the metrics file does not say it"
 	fi
 	[ "$kept" = 0 ] || resumes "$3"
 	printf '%s\t%s\t%s samples a step\tstatus %s\t%s of %s steps kept\n' "$1" "$2" "$3" \

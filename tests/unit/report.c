@@ -37,7 +37,9 @@ broken(void)
 		"{\"iteration\": 3, \"split\": 1}\n", "{\"iteration\": 3, \"corpus\": null}\n",
 		"{\"iteration\": 3, \"layer\": 1, \"expert_load\": [1, \"a\"]}\n",
 		"{\"iteration\": 3, \"rewind_to\": \"1\"}\n",
-		"{\"iteration\": 3, \"rewind_to\": 1, \"lm_loss\": []}\n" };
+		"{\"iteration\": 3, \"rewind_to\": 1, \"lm_loss\": []}\n",
+		"{\"iteration\": 3, \"resumed_on_ranks\": null}\n",
+		"{\"iteration\": 3, \"stopped_by\": 3}\n" };
 	struct report_run r;
 	struct str s = { 0 };
 	struct err e = { "" };
@@ -51,7 +53,7 @@ broken(void)
 	step(&s, 3, "1e300");
 	str_adds(&s, "{\"iteration\": 3, \"lm_loss\": 3");
 	CHECK(read_text(&r, &s, &e) == 0);
-	CHECK(r.steps.count == 3 && r.broken == 13 && r.num_events == 0 && r.num_points == 0);
+	CHECK(r.steps.count == 3 && r.broken == 15 && r.num_events == 0 && r.num_points == 0);
 	CHECK(r.steps.column[REPORT_LOSS][1] == 4 && r.seconds == 6);
 	CHECK(isnan(r.steps.column[REPORT_LOSS][2]));
 	CHECK(isnan(r.steps.column[REPORT_GRAD_NORM][1]));
@@ -95,6 +97,31 @@ again(void)
 	CHECK(r.num_events == 2 && r.event[0].kind == REPORT_RESUME);
 	CHECK_STR(r.event[0].text, "resumed: steps 2 to 3 were taken again");
 	CHECK_STR(r.event[1].text, "rewind: a loss of 9 at step 4, back to step 3");
+	report_release(&r);
+	str_release(&s);
+}
+
+/* A run that is stopped resumes without a step twice, then with one; a line says both. */
+static void
+stops(void)
+{
+	struct report_run r;
+	struct str s = { 0 };
+	struct err e;
+
+	step(&s, 1, "5");
+	str_adds(&s,
+	    "{\"iteration\": 1, \"stopped_by\": \"SIGTERM\", \"time\": 7}\n"
+	    "{\"iteration\": 1, \"resumed_on_ranks\": 2, \"time\": 8}\n");
+	step(&s, 2, "4");
+	str_adds(&s, "{\"iteration\": 1, \"resumed_on_ranks\": 1, \"time\": 8}\n");
+	step(&s, 2, "4");
+	CHECK(read_text(&r, &s, &e) == 0);
+	CHECK(r.steps.count == 2 && r.earlier.count == 1 && r.broken == 0 && r.num_events == 3);
+	CHECK(r.event[0].kind == REPORT_STOP && r.event[1].kind == REPORT_RESUME);
+	CHECK_STR(r.event[0].text, "stopped after step 1 by SIGTERM");
+	CHECK_STR(r.event[1].text, "resumed after step 1, on 2 ranks");
+	CHECK_STR(r.event[2].text, "resumed: steps 2 to 2 were taken again");
 	report_release(&r);
 	str_release(&s);
 }
@@ -190,6 +217,7 @@ main(void)
 	CHECK(fd >= 0 && close(fd) == 0);
 	broken();
 	again();
+	stops();
 	pauses();
 	smoothing();
 	page();

@@ -108,6 +108,40 @@ metrics_last(const char *path)
 	return last;
 }
 
+/* Ends a line and flushes it at once. What is left of a line before that was cut off gets a line of
+ * its own. */
+static void
+put_line(struct metrics *m, struct str *line)
+{
+	str_adds(line, "}\n");
+	if (m->feed)
+		feed_line(m->feed, line->buf, line->len);
+	errno = 0;
+	if (m->json)
+		m->torn = (m->torn && fputc('\n', m->json) < 0) || fputs(line->buf, m->json) < 0 ||
+		    fflush(m->json) != 0;
+	if (m->json && m->torn && !m->lost) {
+		m->lost = errno ? errno : EIO;
+		prog_progress_end();
+		note("'%s' lacks a line: %s; the run continues", m->o->metrics_file,
+		    strerror(m->lost));
+	}
+	str_release(line);
+}
+
+/* "resumed_on_ranks" tells the line from the others. */
+static void
+write_resume(struct metrics *m, int64_t iteration)
+{
+	struct str line = { 0 };
+
+	if (!m->json && !m->feed)
+		return;
+	str_addf(&line, "{\"iteration\": %lld, \"resumed_on_ranks\": %lld, \"time\": %.3f",
+	    (long long)iteration, (long long)m->world, clock_unix());
+	put_line(m, &line);
+}
+
 /* Appends on resume, replaces otherwise. Keeps the options, which stay the caller's. NULL with a
  * reason when an output cannot be created, before any step has been computed. */
 struct metrics *
@@ -151,6 +185,8 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 		free(m);
 		return NULL;
 	}
+	if (c->start == START_RESUME)
+		write_resume(m, iteration);
 	return m;
 }
 
@@ -196,27 +232,6 @@ number(struct str *s, const char *key, double v)
 		str_addf(s, "%.17g", v);
 	else
 		str_adds(s, "null");
-}
-
-/* Ends a line and flushes it at once. What is left of a line before that was cut off gets a line of
- * its own. */
-static void
-put_line(struct metrics *m, struct str *line)
-{
-	str_adds(line, "}\n");
-	if (m->feed)
-		feed_line(m->feed, line->buf, line->len);
-	errno = 0;
-	if (m->json)
-		m->torn = (m->torn && fputc('\n', m->json) < 0) || fputs(line->buf, m->json) < 0 ||
-		    fflush(m->json) != 0;
-	if (m->json && m->torn && !m->lost) {
-		m->lost = errno ? errno : EIO;
-		prog_progress_end();
-		note("'%s' lacks a line: %s; the run continues", m->o->metrics_file,
-		    strerror(m->lost));
-	}
-	str_release(line);
 }
 
 /* With %.17g every double is read back exactly. Flushed each step, so that a follower sees it and a
@@ -624,6 +639,20 @@ metrics_rewind(struct metrics *m, const struct metrics_rewind *r)
 	    (long long)r->passed.first, (long long)r->passed.last);
 	number(&line, "lm_loss", r->spike.loss);
 	number(&line, "median_loss", r->spike.median);
+	put_line(m, &line);
+}
+
+/* "stopped_by" tells the line from the others. */
+void
+metrics_stop(struct metrics *m, int64_t iteration, const char *why)
+{
+	struct str line = { 0 };
+
+	if (!m->json && !m->feed)
+		return;
+	str_addf(&line, "{\"iteration\": %lld", (long long)iteration);
+	text(&line, "stopped_by", why);
+	str_addf(&line, ", \"time\": %.3f", clock_unix());
 	put_line(m, &line);
 }
 

@@ -9,8 +9,9 @@
  * max_expert_load, expert_rounds, max_rank_load, dropped_rows, planned_bytes, used_bytes, seconds,
  * data_wait_seconds, exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_context_comm_ms,
  * exposed_pipeline_comm_ms, time; one per evaluation: iteration, split, set (of several), lm_loss,
- * ppl; one per corpus at log steps, and one per layer with experts (layer, expert_load); and one
- * per rewind. Only one rank writes.
+ * ppl; one per corpus at log steps, and one per layer with experts (layer, expert_load); one per
+ * rewind; and one where a run resumes (resumed_on_ranks) and where it is stopped (stopped_by).
+ * Only one rank writes.
  */
 #ifndef TRAIN_REPORT_METRICS_H
 #define TRAIN_REPORT_METRICS_H
@@ -86,6 +87,8 @@ void metrics_loads(struct metrics *m, int64_t iteration, const struct metrics_lo
 void metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c);
 /* A note and a line; a new log interval begins. */
 void metrics_rewind(struct metrics *m, const struct metrics_rewind *r);
+/* The run is stopped after this iteration, which is saved. */
+void metrics_stop(struct metrics *m, int64_t iteration, const char *why);
 /* TFLOP/s of a rank that takes `seconds` for its share of `samples`. */
 double metrics_tflops(const struct metrics *m, double seconds, int64_t samples);
 /* Appends " [DATE TIME]", the beginning of a log line. */

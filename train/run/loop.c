@@ -143,6 +143,7 @@ stop_run(struct run *r, const char *why)
 		return status;
 	if (r->e->rank == 0) {
 		stop_file_remove(r->c->o.save);
+		metrics_stop(r->metrics, r->at.iteration, why);
 		leave_say(r, why);
 	}
 	r->e->groups.world->ops->barrier(COMM_HERE(r->e->groups.world));
