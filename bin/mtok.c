@@ -163,8 +163,8 @@ mtok_train(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	if (n.skipped)
 		warn("skipped bad lines: %lld", (long long)n.skipped);
 	if (rc == EXIT_DONE)
-		note("%s: %lld pieces from %lld sentences, %.1f MB", c.output,
-		    (long long)c.vocab_size, (long long)n.sentences, (double)n.bytes / 1e6);
+		note("%s: %lld pieces from %lld sentences, %.1f MB", c.output, (long long)n.pieces,
+		    (long long)n.sentences, (double)n.bytes / 1e6);
 	mem_pool_release(&pool);
 	return rc;
 }

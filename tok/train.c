@@ -9,6 +9,7 @@
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/target.h"
+#include "lib/token/spm/spm.h"
 #include "lib/token/spm/spmtrain.h"
 #include "tok/encoding.h"
 #include "tok/errors.h"
@@ -310,6 +311,21 @@ tokenizer_train_check(const struct train_config *c, struct err *e)
 	return check_rules(c->normalization_rule_tsv, e) < 0 ? -1 : check_target(c, e);
 }
 
+/* How many pieces a model has that was just made; -1 with a reason. */
+static int64_t
+count_pieces(const struct str *model, const char *name, struct err *e)
+{
+	char *copy = mem_zalloc(model->len + IO_PADDING, 1);
+	struct spm *m;
+	int64_t n;
+
+	memcpy(copy, model->buf, model->len);
+	m = spm_new(copy, model->len, UNIGRAM_TIES_0_2_2, name, e);
+	n = m ? spm_size(m) : -1;
+	spm_free(m);
+	return n;
+}
+
 /* The model appears whole after training has succeeded. -1 with the first bad line, or the
  * library's own reason. *counts is filled in either case. */
 int
@@ -339,6 +355,10 @@ tokenizer_train_run(const struct train_config *c, struct train_counts *counts, s
 	rc = spm_train(&t, &model, e);
 	if (rc == 0)
 		rc = check_target(c, e);
+	if (rc == 0) {
+		counts->pieces = count_pieces(&model, c->output, e);
+		rc = counts->pieces < 0 ? -1 : 0;
+	}
 	if (rc == 0)
 		rc = target_write(c->output, c->force, model.buf, model.len, e);
 	input_free(s.input);

@@ -38,8 +38,9 @@ struct train_config {
 
 extern const char *const train_model_types[], *const train_normalizations[];
 
+/* pieces: of the model, which may be fewer than vocab_size asks for. */
 struct train_counts {
-	int64_t documents, sentences, bytes, skipped;
+	int64_t documents, sentences, bytes, skipped, pieces;
 };
 
 /*

@@ -484,6 +484,13 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, JapaneseSentencePiece, TikTokenizer,
 	expect 2 "mtok: unexpected operand 'extra'"
 }
 
+@test "mtok train tells the pieces that were made, not those that were asked for" {
+	run -0 --separate-stderr mtok train -o few.model --vocab-size 4000 --soft-vocab-limit docs.jsonl
+	pieces=$(mtok info --tokenizer-model few.model | sed -n 's/^vocab_size\t//p')
+	[ "$pieces" -lt 4000 ]
+	[[ "$stderr" == *"few.model: $pieces pieces from "* ]]
+}
+
 @test "JapaneseSentencePiece: lines end in a piece, and eod is another one" {
 	mtok train -q --sentencepiece-defaults -o j.model --user-defined-symbols '<|endofline|>' \
 		'<|endoftext|>' '<|padding|>' --vocab-size 100 --soft-vocab-limit docs.jsonl
