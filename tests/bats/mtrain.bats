@@ -988,6 +988,9 @@ mtrain: no --gpu: 0."*" GiB a rank, in fp32" ]]
 		--generate 4 --prompt-file prompt
 	[ "$status" = 0 ]
 	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
+	run -2 mtrain -q --config tiny.conf --load S --tokenizer-type NullTokenizer \
+		--vocab-size 100 --generate 4 --prompt-file - <prompt
+	[ "$output" = "mtrain: --prompt-file -: standard input reaches one rank alone: give a file, or /dev/stdin to a run of one rank" ]
 	# The checkpoint alone says everything, but its schedule is not taken over.
 	run -0 mtrain -q --load S --use-checkpoint-args --tokenizer-type NullTokenizer \
 		--vocab-size 100 --generate 4 --prompt-file prompt

@@ -5,11 +5,18 @@
 #include "train/config/planned.h"
 #include "train/config/tokenizer.h"
 
+#include <string.h>
+
 /* Checks that a file exists before it is needed. Whether it is readable shows when it is opened,
  * and so does why it cannot be looked at. NULL: the option was not given. */
 static int
 check_file(const char *option, const char *path, struct err *e)
 {
+	if (path && !strcmp(path, "-"))
+		return err_set(e,
+		    "--%s -: standard input reaches one rank alone: give a file, or /dev/stdin to "
+		    "a run of one rank",
+		    option);
 	return !path || io_there(path, NULL) ? 0
 					     : err_set(e, "--%s %s: no such file", option, path);
 }
