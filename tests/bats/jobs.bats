@@ -81,8 +81,8 @@ losses()
 		slurm) mark='#SBATCH --nodez=4' ;;
 		esac
 		echo "$mark" >>"$site.sh"
-		run -1 "$(case $site in slurm) echo sbatch ;; *) echo qsub ;; esac)" "$site.sh"
-		[[ $output == *": invalid option "* ]]
+		run -2 "$(case $site in slurm) echo sbatch ;; *) echo qsub ;; esac)" "$site.sh"
+		[[ ${#lines[@]} = 1 && $output == *": invalid option "* ]]
 	done
 }
 
