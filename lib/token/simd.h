@@ -1,9 +1,9 @@
 /*
  * simd.h - 64 bytes of text as bit masks of classes: bit i is byte i
  *
- * With AVX2, the build's baseline, or in plain C: the masks are the same. Only ASCII has classes
- * here; a byte that is neither letter, digit nor white space is in none of the masks, and bytes
- * from 0x80 on are in high.
+ * With AVX2, the build's baseline on x86-64, with NEON, which every aarch64 has, or in plain C: the
+ * masks are the same. Only ASCII has classes here; a byte that is neither letter, digit nor white
+ * space is in none of the masks, and bytes from 0x80 on are in high.
  */
 #ifndef TOKEN_SIMD_H
 #define TOKEN_SIMD_H
@@ -131,25 +131,89 @@ simd_least(const uint32_t *x, size_t n)
 	return (uint32_t)_mm_cvtsi128_si32(half);
 }
 
+#elif defined __ARM_NEON && defined __AARCH64EL__
+#include <arm_neon.h>
+
+/* One bit for each byte of a block of which all bits are set; no bit where none is. */
+static inline uint64_t
+simd_bits(const uint8x16_t v[4])
+{
+	const uint8x16_t bits = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
+	uint8x16_t low = vpaddq_u8(vandq_u8(v[0], bits), vandq_u8(v[1], bits));
+	uint8x16_t high = vpaddq_u8(vandq_u8(v[2], bits), vandq_u8(v[3], bits));
+	uint8x16_t both = vpaddq_u8(low, high);
+
+	return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(both, both)), 0);
+}
+
+/* Which of 16 bytes are from first to last. */
+static inline uint8x16_t
+simd_range(uint8x16_t v, unsigned char first, unsigned char last)
+{
+	return vcleq_u8(vsubq_u8(v, vdupq_n_u8(first)), vdupq_n_u8((unsigned char)(last - first)));
+}
+
+/* The same for a range of small letters, capitals too. */
+static inline uint8x16_t
+simd_range_folded(uint8x16_t v, unsigned char first, unsigned char last)
+{
+	return simd_range(vorrq_u8(v, vdupq_n_u8(0x20)), first, last);
+}
+
+static inline uint8x16_t
+simd_equal(uint8x16_t v, unsigned char c)
+{
+	return vceqq_u8(v, vdupq_n_u8(c));
+}
+
+/* A row by the low half of the byte and its highest bit, then a bit of it by the high half. */
+static inline uint8x16_t
+simd_in_set(uint8x16_t v, const struct simd_set *set)
+{
+	const uint8x16_t bits = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
+	const uint8x16x2_t rows = { { vld1q_u8(set->row[0]), vld1q_u8(set->row[1]) } };
+	uint8x16_t low = vandq_u8(v, vdupq_n_u8(15));
+	uint8x16_t upper = vandq_u8(vshrq_n_u8(v, 3), vdupq_n_u8(16));
+	uint8x16_t high = vandq_u8(vshrq_n_u8(v, 4), vdupq_n_u8(7));
+
+	return vtstq_u8(vqtbl2q_u8(rows, vorrq_u8(low, upper)), vqtbl1q_u8(bits, high));
+}
+
+#define SIMD_EACH(f, ...) \
+	simd_bits((const uint8x16_t[]){ f(v[0], __VA_ARGS__), f(v[1], __VA_ARGS__), \
+	    f(v[2], __VA_ARGS__), f(v[3], __VA_ARGS__) })
+
+/* All masks of the block at s. */
+static inline struct simd_masks
+simd_classify(const unsigned char s[SIMD_BLOCK])
+{
+	const uint8x16_t v[] = { vld1q_u8(s), vld1q_u8(s + 16), vld1q_u8(s + 32),
+		vld1q_u8(s + 48) };
+	struct simd_masks m;
+
+	m.letter = SIMD_EACH(simd_range_folded, 'a', 'z');
+	m.upper = SIMD_EACH(simd_range, 'A', 'Z');
+	m.lower = SIMD_EACH(simd_range, 'a', 'z');
+	m.digit = SIMD_EACH(simd_range, '0', '9');
+	m.space = SIMD_EACH(simd_equal, ' ');
+	m.white = m.space | SIMD_EACH(simd_range, '\t', '\r');
+	m.newline = SIMD_EACH(simd_equal, '\n') | SIMD_EACH(simd_equal, '\r');
+	m.apostrophe = SIMD_EACH(simd_equal, '\'');
+	m.high = SIMD_EACH(simd_range, 0x80, 0xff);
+	return m;
+}
+
+/* The bytes of the block that are in the set. */
+static inline uint64_t
+simd_find(const struct simd_set *set, const unsigned char s[SIMD_BLOCK])
+{
+	const uint8x16_t v[] = { vld1q_u8(s), vld1q_u8(s + 16), vld1q_u8(s + 32),
+		vld1q_u8(s + 48) };
+
+	return SIMD_EACH(simd_in_set, set);
+}
+
 #else
-
-/* The least of n numbers, n a multiple of eight; UINT32_MAX for n = 0. */
-static inline uint32_t
-simd_least(const uint32_t *x, size_t n)
-{
-	uint32_t least = UINT32_MAX;
-
-	for (size_t i = 0; i < n; i++)
-		least = x[i] < least ? x[i] : least;
-	return least;
-}
-
-/* Which of two keys of 16 bytes match: bit 0 the first, bit 2 the second. */
-static inline unsigned
-simd_match(const uint64_t two[4], const uint64_t key[2])
-{
-	return (two[0] == key[0] && two[1] == key[1]) | (two[2] == key[0] && two[3] == key[1]) << 2;
-}
 
 /* The bytes of the block that are in the set. */
 static inline uint64_t
@@ -183,6 +247,27 @@ simd_classify(const unsigned char s[SIMD_BLOCK])
 	return m;
 }
 
+#endif
+
+/* With NEON too: compilers make vectors of the loop, and four comparisons need none. */
+#ifndef __AVX2__
+/* The least of n numbers, n a multiple of eight; UINT32_MAX for n = 0. */
+static inline uint32_t
+simd_least(const uint32_t *x, size_t n)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (size_t i = 0; i < n; i++)
+		least = x[i] < least ? x[i] : least;
+	return least;
+}
+
+/* Which of two keys of 16 bytes match: bit 0 the first, bit 2 the second. */
+static inline unsigned
+simd_match(const uint64_t two[4], const uint64_t key[2])
+{
+	return (two[0] == key[0] && two[1] == key[1]) | (two[2] == key[0] && two[3] == key[1]) << 2;
+}
 #endif
 
 #endif

@@ -1,10 +1,26 @@
 /* simd.c - blocks of text as masks (lib/token/simd.h, tok/scan.h) against the definition of each
  * class, byte by byte */
 #include "lib/token/simd.h"
+#include "lib/base/rng.h"
 #include "tests/check.h"
 #include "tok/scan.h"
 
 #include <ctype.h>
+
+/* The bits of place `at`, which has the byte c. */
+static void
+is_classified(const struct simd_masks *m, int at, int c)
+{
+	CHECK((m->letter >> at & 1) == (c < 0x80 && isalpha(c)));
+	CHECK((m->upper >> at & 1) == (c < 0x80 && isupper(c)));
+	CHECK((m->lower >> at & 1) == (c < 0x80 && islower(c)));
+	CHECK((m->digit >> at & 1) == (c < 0x80 && isdigit(c)));
+	CHECK((m->white >> at & 1) == (c < 0x80 && isspace(c)));
+	CHECK((m->space >> at & 1) == (c == ' '));
+	CHECK((m->newline >> at & 1) == (c == '\n' || c == '\r'));
+	CHECK((m->apostrophe >> at & 1) == (c == '\''));
+	CHECK((m->high >> at & 1) == (c >= 0x80));
+}
 
 /* Each byte value at each place of a block, among letters. */
 static void
@@ -19,18 +35,38 @@ classes(void)
 			memset(s, 'x', sizeof s);
 			s[at] = (unsigned char)c;
 			m = simd_classify(s);
-			CHECK((m.letter >> at & 1) == (c < 0x80 && isalpha(c)));
-			CHECK((m.upper >> at & 1) == (c < 0x80 && isupper(c)));
-			CHECK((m.lower >> at & 1) == (c < 0x80 && islower(c)));
-			CHECK((m.digit >> at & 1) == (c < 0x80 && isdigit(c)));
-			CHECK((m.white >> at & 1) == (c < 0x80 && isspace(c)));
-			CHECK((m.space >> at & 1) == (c == ' '));
-			CHECK((m.newline >> at & 1) == (c == '\n' || c == '\r'));
-			CHECK((m.apostrophe >> at & 1) == (c == '\''));
-			CHECK((m.high >> at & 1) == (c >= 0x80));
+			is_classified(&m, at, c);
 			CHECK((scan_mask((const char *)s) >> at & 1) ==
 			    (c == '"' || c == '\\' || c < 0x20));
 		}
+}
+
+/* Blocks and sets of random bytes, at any address. */
+static void
+random_blocks(void)
+{
+	unsigned char buffer[SIMD_BLOCK + 16];
+	struct mt19937 rng;
+
+	mt19937_seed(&rng, (uint32_t)check_seed());
+	for (int round = 0; round < 1000; round++) {
+		unsigned char *s = buffer + mt19937_next(&rng) % 16;
+		struct simd_set set;
+		struct simd_masks m;
+		uint64_t found;
+
+		for (size_t i = 0; i < sizeof set; i++)
+			set.row[i / 16][i % 16] = (unsigned char)mt19937_next(&rng);
+		for (int i = 0; i < SIMD_BLOCK; i++)
+			s[i] = (unsigned char)mt19937_next(&rng);
+		m = simd_classify(s);
+		found = simd_find(&set, s);
+		for (int i = 0; i < SIMD_BLOCK; i++) {
+			is_classified(&m, i, s[i]);
+			CHECK((found >> i & 1) ==
+			    (set.row[s[i] >> 7][s[i] & 15] >> (s[i] >> 4 & 7) & 1));
+		}
+	}
 }
 
 static void
@@ -93,6 +129,7 @@ int
 main(void)
 {
 	classes();
+	random_blocks();
 	keys();
 	least();
 	scans();
