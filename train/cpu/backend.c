@@ -143,20 +143,40 @@ aligned_zeroed(size_t bytes)
 	return p ? memset(p, 0, bytes) : NULL;
 }
 
+#ifdef __x86_64__
 /* OpenBLAS before 0.3.25 takes Intel processors newer than itself for a Prescott, which costs a
- * factor of four; makes it choose again, by what the processor can do. See OpenMathLib/OpenBLAS
- * issue 4267. */
-static void
-choose_kernels(void)
+ * factor of four. The kernels for what this processor can do, NULL where the choice was right. See
+ * OpenMathLib/OpenBLAS issue 4267. */
+static const char *
+better_kernels(void)
 {
 	bool avx512 = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
 	    __builtin_cpu_supports("avx512dq");
-	const char *name = avx512 ? "SkylakeX" : "Haswell";
+
+	if (strcmp(openblas_get_corename(), "Prescott") != 0 || !__builtin_cpu_supports("avx2") ||
+	    !__builtin_cpu_supports("fma"))
+		return NULL;
+	return avx512 ? "SkylakeX" : "Haswell";
+}
+#else
+/* No wrong choice is known on other processors. */
+static const char *
+better_kernels(void)
+{
+	return NULL;
+}
+#endif
+
+/* Makes OpenBLAS choose again where it chose badly. */
+static void
+choose_kernels(void)
+{
+	const char *name;
 
 	if (!gotoblas_dynamic_quit || !gotoblas_dynamic_init || getenv("OPENBLAS_CORETYPE"))
 		return;
-	if (strcmp(openblas_get_corename(), "Prescott") != 0 || !__builtin_cpu_supports("avx2") ||
-	    !__builtin_cpu_supports("fma"))
+	name = better_kernels();
+	if (!name)
 		return;
 	setenv("OPENBLAS_CORETYPE", name, 1);
 	gotoblas_dynamic_quit();
