@@ -4,8 +4,9 @@
 # The main of bin/TOOL.c becomes TOOL_main. A call that calls.txt names becomes sim_NAME; any other
 # symbol that is not the product's must be in pure.txt, so that a new call is not forgotten. The
 # writable data comes into the section sim_state. Only the names in kept.txt can be seen from
-# outside.
+# outside. LD, NM, OBJCOPY and OBJDUMP are the tools of the machine that it is for.
 set -eu
+: "${LD:=ld}" "${NM:=nm}" "${OBJCOPY:=objcopy}" "${OBJDUMP:=objdump}"
 out=$1
 shift
 here=$(dirname "$0")
@@ -16,14 +17,14 @@ for o; do
 	case $o in
 	*/bin/*.c.o)
 		tool=$(basename "$o" .c.o)
-		objcopy --redefine-sym main="${tool}_main" "$o" "$work/$tool.o"
+		"$OBJCOPY" --redefine-sym main="${tool}_main" "$o" "$work/$tool.o"
 		echo "$work/$tool.o" ;;
 	*) echo "$o" ;;
 	esac
 done >"$work/objects"
-ld -r -o "$work/all.o" "@$work/objects"
+"$LD" -r -o "$work/all.o" "@$work/objects"
 
-nm -u "$work/all.o" | awk '{ print $2 }' >"$work/wanted"
+"$NM" -u "$work/all.o" | awk '{ print $2 }' >"$work/wanted"
 awk '
 /^#/ { next }
 FILENAME != wanted && /\*$/ { begins[substr($1, 1, length($1) - 1)]; next }
@@ -40,10 +41,10 @@ END { exit bad }' wanted="$work/wanted" "$here/calls.txt" "$here/pure.txt" "$wor
 
 # Options for objcopy, one a line.
 {
-	objdump -h "$work/all.o" | awk '$2 ~ /^\.(data|bss)/ && $2 !~ /rel\.ro|DW\.ref/ {
+	"$OBJDUMP" -h "$work/all.o" | awk '$2 ~ /^\.(data|bss)/ && $2 !~ /rel\.ro|DW\.ref/ {
 		print "--rename-section " $2 "=sim_state" }'
 	sed 's/.*/--redefine-sym &=sim_&/' "$here/calls.txt"
 	sed 's/.*/--keep-global-symbol=&/' "$here/kept.txt"
 } >"$work/options"
-objcopy --set-section-flags .bss=alloc,load,contents,data "@$work/options" "$work/all.o" "$out"
+"$OBJCOPY" --set-section-flags .bss=alloc,load,contents,data "@$work/options" "$work/all.o" "$out"
 rm -rf "$work"
