@@ -18,28 +18,60 @@ CUDA_ARCH = 80 90a 100
 GOLDEN   =
 -include config.mk
 
-machine := $(shell uname -m)
+# Another machine: the prefix of its compilers, whatever config.mk calls this one's; the root of its
+# libraries, where they do not lie in the compiler's; and what runs its programs here.
+CROSS_COMPILE =
+SYSROOT  =
+RUN      =
+export RUN
+ifneq ($(CROSS_COMPILE),)
+CC       = $(CROSS_COMPILE)gcc
+CXX      = $(CROSS_COMPILE)g++
+endif
+target  := $(or $(shell $(CC) -dumpmachine 2>/dev/null),$(shell uname -m))
+machine := $(firstword $(subst -, ,$(target)))
+cross   := $(filter-out $(shell uname -m),$(machine))
+binutil  = $(or $(shell $(CC) -print-prog-name=$(1) 2>/dev/null),$(1))
+ifneq ($(CROSS_COMPILE),)
+ifeq ($(shell command -v $(CC)),)
+$(error CROSS_COMPILE=$(CROSS_COMPILE) asks for another machine, but there is no $(CC))
+endif
+endif
+ifneq ($(cross),)
+ifeq ($(CUDA),1)
+$(error CUDA=1 asks for CUDA, which is built on its own machine, not for $(machine) here)
+endif
+CUDA := 0
+endif
 VERSION := $(shell cat VERSION)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo none)
 TOOLS    = $(sort $(patsubst bin/%.c,%,$(wildcard bin/*.c)))
 
-# A variant (sanitizer or debug) builds in its own directory and never mixes objects.
+# A variant (another machine, sanitizer or debug) builds in its own directory and never mixes objects.
 comma   := ,
-variant := $(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(DEBUG),-debug)
+variant := $(addprefix -,$(cross) $(subst $(comma),-,$(SAN)) $(if $(DEBUG),debug))
+variant := $(subst $() ,,$(variant))
 B       := build$(variant)
 
 WARN     = -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wno-overlength-strings \
 	-Wno-missing-field-initializers $(if $(CI),-Werror)
+# mpicc knows this machine's Open MPI alone; another machine's is where Debian puts it.
+ifeq ($(cross),)
 mpi_includes := $(patsubst -I%,-isystem %,$(filter -I%,$(shell $(MPICC) --showme:compile \
 	2>/dev/null)))
 mpi_libs := $(filter -L% -l%,$(shell $(MPICC) --showme:link 2>/dev/null))
-CPPFLAGS = -I. -D_GNU_SOURCE $(mpi_includes)
+else
+mpi_includes := -isystem $(SYSROOT)/usr/lib/$(target)/openmpi/include
+mpi_libs := -L$(SYSROOT)/usr/lib/$(target)/openmpi/lib -lmpi
+endif
+root_flag = $(addprefix --sysroot=,$(SYSROOT))
+CPPFLAGS = -I. -D_GNU_SOURCE $(root_flag) $(mpi_includes)
 CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g \
 	-ffp-contract=off $(WARN) -Wstrict-prototypes $(sanflags)
 CXXFLAGS = -std=c++17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g $(WARN) $(sanflags)
 sanflags = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) \
 	-ffile-prefix-map='$(CURDIR)'=.
-LDFLAGS  = $(if $(SAN),-fsanitize=$(SAN))
+LDFLAGS  = $(root_flag) $(if $(SAN),-fsanitize=$(SAN))
 LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lpcre2-8 -lutf8proc -lz \
 	-lzstd -lstdc++ -lpthread -lm
 MPILIBS  = $(mpi_libs) -lopenblas
@@ -98,7 +130,7 @@ $(progs):
 $(B)/libmikoshi.a: $(lib_obj)
 $(B)/libmikoshi.a $(B)/tests/lib.a:
 	$(call say,AR,$@)
-	$(Q)mkdir -p $(@D) && rm -f $@ && ar Dcr $@ $^
+	$(Q)mkdir -p $(@D) && rm -f $@ && $(call binutil,ar) Dcr $@ $^
 
 $(B)/%.c.o: %.c $(B)/flags
 	$(call say,CC,$<)
@@ -235,7 +267,9 @@ $(B)/tests/sim/backends.o: train/backends.c $(B)/flags
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(B)/tests/sim/product.o: $(sim_product) $(wildcard tests/sim/bundle/*)
 	$(call say,LD,$@)
-	$(Q)sh tests/sim/bundle/bundle.sh $@ $(filter %.o,$^)
+	$(Q)LD='$(call binutil,ld)' NM='$(call binutil,nm)' OBJCOPY='$(call binutil,objcopy)' \
+		OBJDUMP='$(call binutil,objdump)' \
+		sh tests/sim/bundle/bundle.sh $@ $(filter %.o,$^)
 $(B)/sim: $(sim_obj) $(B)/tests/sim/product.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
@@ -298,6 +332,10 @@ test-golden: tests
 # Toys of every kind of component, added to a copy of the tree; ONLY=KIND takes one.
 test-extend: $(progs) $(recorded)
 	@B=$(B) sh tests/extend/extend.sh
+# A cross build for aarch64, its tests under qemu-user, and 20 steps of the example against this
+# machine's; the libraries come into SYSROOT, by default build-aarch64-root.
+test-aarch64:
+	@MAKE='$(MAKE)' sh tests/tools/aarch64.sh $(SYSROOT)
 test-gpu: $(progs) $(gpu_bin) $(op_bin) $(faulty)
 	@B=$(B) sh tests/run.sh gpu
 # N injections, from SEED on; FAULT=K repeats one of them.
@@ -364,12 +402,13 @@ clean:
 	rm -rf build build-*
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
-		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-gpu  faults N=1000  sim' \
+		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-aarch64  test-gpu  faults N=1000  sim' \
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=' \
 		' test-mutations PYTHON= FAMILY=' \
 		' format  fuzz  bench  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
+	@echo 'another machine: CROSS_COMPILE=aarch64-linux-gnu-  SYSROOT=DIR  RUN="qemu-aarch64 -L DIR"'
 	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)"' \
 		'(compute capabilities; V100: 70 and an nvcc of CUDA 12)'
 
@@ -377,7 +416,8 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
-	test-porting test-hf test-mutations test-tokenizers test-megatron test-boards test-extend test-gpu faults sim sim-rate \
+	test-porting test-hf test-mutations test-tokenizers test-megatron test-boards test-extend \
+	test-aarch64 test-gpu faults sim sim-rate \
 	sim-mutants sim-mutants-made lint format fuzz bench \
 	bench-gpu bench-offload bench-watch install man \
 	dist clean help force

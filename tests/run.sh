@@ -8,10 +8,33 @@
 # scripts), faults (N injections, 20 by default, from SEED, or FAULT=K alone). B is the build
 # directory. ONLY=PATTERN runs those whose name matches. JOBS tests run at once, by default three
 # for two cores, since many wait for timers, disks and other ranks for a third of their time; those
-# of a GPU one after another. Exit status 1 when one failed.
+# of a GPU one after another. RUN, words like 'qemu-aarch64 -L /root', starts programs that were
+# built for another machine; tests that tests/cross/qemu.txt names are skipped then. Exit status 1
+# when one failed.
 set -u
 : "${B:=build}" "${JOBS:=$((($(nproc) * 3 + 1) / 2))}"
 B=$(cd "$B" && pwd) || exit 1
+
+# under DIR: makes DIR a build directory in which each program of B is a script that starts it by
+# RUN, for the tests, which start programs by their names
+under()
+{
+	rm -rf "$1"
+	find "$B" -type f ! -name '*.[oad]' -printf '%P %m\n' | while read -r name mode; do
+		mkdir -p "$1/$(dirname "$name")"
+		case $name,$mode in
+		*.so,* | *,6*) ln -s "$B/$name" "$1/$name" ;;
+		*)
+			printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$RUN" "$B/$name" >"$1/$name"
+			chmod +x "$1/$name" ;;
+		esac
+	done
+}
+
+if [ -n "${RUN:-}" ] && [ "$1" != --one ]; then
+	under "$B-run"
+	B=$B-run
+fi
 export B TOP="${TOP:-$(pwd)}" PATH="$B:$PATH" LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 \
 	OPENBLAS_NUM_THREADS=1
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=0}"
@@ -113,8 +136,12 @@ bats_file()
 # one KIND:FILE: runs a test, prints its lines at once and adds its counts to $TALLY
 one()
 {
-	kind=${1%%:*} file=${1#*:} out=$(mktemp) start=$(date +%s)
-	case $file in
+	kind=${1%%:*} file=${1#*:} out=$(mktemp) start=$(date +%s) reason=
+	[ -z "${RUN:-}" ] || reason=$(sed -n "s|^$file ||p" tests/cross/qemu.txt)
+	case $reason,$file in
+	?*,*)
+		passed=0 failed=0 skipped=1
+		printf '  skip  %s: %s\n' "$file" "$reason" ;;
 	*.bats) bats_file "$file" ;;
 	*) program "$kind" "$file" ;;
 	esac >"$out.lines"
