@@ -44,7 +44,7 @@ endif
 CUDA := 0
 endif
 VERSION := $(shell cat VERSION)
-COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo none)
+COMMIT  := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo none)
 TOOLS    = $(sort $(patsubst bin/%.c,%,$(wildcard bin/*.c)))
 
 # A variant (another machine, sanitizer or debug) builds in its own directory and never mixes objects.
@@ -396,6 +396,7 @@ man: $(progs)
 	@B=$(B) sh man/options.sh
 dist:
 	git archive --prefix=mikoshi-$(VERSION)/ HEAD | gzip -n >mikoshi-$(VERSION).tar.gz
+-include packaging/rules.mk
 compile_commands.json:
 	bear -- $(MAKE) -B all
 clean:
@@ -406,7 +407,8 @@ help:
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=' \
 		' test-mutations PYTHON= FAMILY=' \
 		' format  fuzz  bench  bench-gpu  bench-offload  bench-watch  man  config'
-	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
+	@echo 'install PREFIX= DESTDIR=  dist  bundle BUNDLE_MPI=host|own  sbom  test-packaging' \
+		' compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 	@echo 'another machine: CROSS_COMPILE=aarch64-linux-gnu-  SYSROOT=DIR  RUN="qemu-aarch64 -L DIR"'
 	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)"' \

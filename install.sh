@@ -1,6 +1,6 @@
 #!/bin/sh
-# install.sh [--test] - install the Debian or Ubuntu packages needed to build, and with --test those
-# needed to test
+# install.sh [--test|--package] - install the Debian or Ubuntu packages needed to build, with --test
+# those needed to test, and with --package those needed by `make bundle test-packaging`
 #
 # For Debian 12, Ubuntu 24.04 and later, as root or through sudo. Installed packages are left alone;
 # when nothing is missing, apt is not called. CUDA, cuDNN and NCCL are optional and not installed
@@ -11,10 +11,12 @@ build='gcc g++ make git ca-certificates libopenblas-dev libopenmpi-dev openmpi-b
 	libsentencepiece-dev libsimdjson-dev libpcre2-dev libutf8proc-dev libxxhash-dev
 	zlib1g-dev libzstd-dev'
 tests='bats shellcheck mandoc procps zstd xz-utils'
+packaging='patchelf binutils dpkg-dev xz-utils debootstrap lintian'
 
 case ${1:-} in
 '') wanted=$build ;;
 --test) wanted="$build $tests" ;;
+--package) wanted="$build $packaging" ;;
 *)
 	sed -n '2,7s/^# \{0,1\}//p' "$0"
 	case $1 in -h | --help) exit 0 ;; *) exit 2 ;; esac

@@ -68,7 +68,7 @@ again()
 
 @test "install.sh explains itself, refuses what it does not know, and is silent when nothing is missing" {
 	run -0 sh "$TOP/install.sh" --help
-	[[ "${lines[0]}" == 'install.sh [--test]'* ]]
+	[[ "${lines[0]}" == 'install.sh [--test|--package]'* ]]
 	run -2 sh "$TOP/install.sh" --everything
 	# As if every package were there, apt must not be called.
 	mkdir "$BATS_TEST_TMPDIR/bin"

@@ -6,8 +6,8 @@
 # comment.
 set -u
 cd "${TOP:-.}" || exit 1
-places="bin lib tok shard plan ckpt export train man examples tests docs README.md CONTRIBUTING.md
-	Makefile"
+places="bin lib tok shard plan ckpt export train man examples packaging tests docs README.md
+	CONTRIBUTING.md Makefile"
 # shellcheck disable=SC2016,SC2086 # a program of awk; a list of words
 found=$(
 	grep -rnIE --exclude=cites.sh --exclude-dir=data '(^|[^a-z/])spec/' $places 2>/dev/null |

@@ -36,9 +36,9 @@ wide='
 
 files="Makefile README.md $(echo docs/*.md) install.sh .ci/run tests/parity/common
 	$(echo tests/bench/*.py)
-	$(find bin lib tok shard plan ckpt export train tests examples man recipes -type f \
-	\( -name '*.[ch157]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.sh' \
-	-o -name '*.awk' -o -name '*.bats' -o -name '*.bash' \) | sort)"
+	$(find bin lib tok shard plan ckpt export train tests examples man packaging recipes \
+	-type f \( -name '*.[ch157]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
+	-o -name '*.sh' -o -name '*.awk' -o -name '*.bats' -o -name '*.bash' \) | sort)"
 # shellcheck disable=SC2086 # lists of words
 found=$(
 	LC_ALL=C awk "$wide" $files

@@ -11,7 +11,7 @@ look()
 {
 	grep -rnIE --exclude=words.sh --exclude-dir=corpus "$1" Makefile README.md docs \
 		CONTRIBUTING.md install.sh .ci bin lib tok shard plan ckpt export train man \
-		examples recipes tests 2>/dev/null |
+		examples packaging recipes tests 2>/dev/null |
 		grep -vE "^tests/[a-z]*/data/|${3:-^\$}" |
 		awk -F: -v what="$2" '{ print $1 ":" $2 ": " what }'
 }
