@@ -407,7 +407,7 @@ help:
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=' \
 		' test-mutations PYTHON= FAMILY=' \
 		' format  fuzz  bench  bench-gpu  bench-offload  bench-watch  man  config'
-	@echo 'install PREFIX= DESTDIR=  dist  bundle BUNDLE_MPI=host|own  sbom  test-packaging' \
+	@echo 'install PREFIX= DESTDIR=  dist  bundle BUNDLE_MPI=host|own  deb  sbom  test-packaging' \
 		' compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 	@echo 'another machine: CROSS_COMPILE=aarch64-linux-gnu-  SYSROOT=DIR  RUN="qemu-aarch64 -L DIR"'

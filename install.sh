@@ -1,6 +1,6 @@
 #!/bin/sh
 # install.sh [--test|--package] - install the Debian or Ubuntu packages needed to build, with --test
-# those needed to test, and with --package those needed by `make bundle test-packaging`
+# those needed to test, and with --package those needed by `make bundle deb test-packaging`
 #
 # For Debian 12, Ubuntu 24.04 and later, as root or through sudo. Installed packages are left alone;
 # when nothing is missing, apt is not called. CUDA, cuDNN and NCCL are optional and not installed

@@ -23,7 +23,11 @@ bundle: all $(bundle_mpi)
 sbom: bundle
 	$(Q)cp $(bundle_dir)/share/doc/mikoshi/sbom.spdx.json $(bundle_dir).spdx.json
 	@echo $(bundle_dir).spdx.json
+deb: all
+	$(Q)rm -rf $(B)/deb
+	$(Q)$(MAKE) -s -o all install DESTDIR=$(B)/deb/root PREFIX=/usr
+	$(Q)$(packaging)/deb.sh $(B)/deb
 # Bundles in a bare root, packages in a clean one, two builds compared: minutes, as root.
 test-packaging: all
 	@B=$(B) sh tests/run.sh packaging
-.PHONY: bundle sbom test-packaging
+.PHONY: bundle sbom deb test-packaging
