@@ -40,22 +40,30 @@ ${uri:-http://deb.debian.org/debian} bookworm main" >"$work/sources.list"
 	done
 }
 
-# build: configures, compiles and installs into $work/root; the log is shown where one fails
+# no_arc4random DIR: libevent takes its own generator, whose functions get names that glibc 2.36,
+# which declares them too, does not have
+no_arc4random()
+{
+	sed -i '/#include/!s/\barc4random/own_arc4random/g' "$1/arc4random.c" "$1/evutil_rand.c"
+}
+
+# build: configures, compiles and installs into $work/root
 build()
 {
-	cd "$work/openmpi-$version"
-	USER=mikoshi HOSTNAME=mikoshi ./configure --prefix="$prefix" \
-		CFLAGS="-O2 -ffile-prefix-map=$PWD=." --disable-dlopen --with-libevent=internal \
-		--with-hwloc=internal --with-pmix=internal --disable-mpi-fortran \
-		--disable-oshmem --disable-io-romio --disable-mpi-cxx --without-verbs \
-		--without-ucx --without-ofi --without-psm --without-psm2 --without-cuda \
-		--disable-libudev --disable-pci --without-libnl --disable-wrapper-rpath \
-		--disable-wrapper-runpath \
-		--enable-mca-no-build=btl-usnic,coll-hcoll,reachable-netlink \
-		ac_cv_func_arc4random=no ac_cv_func_arc4random_buf=no \
-		ac_cv_func_arc4random_addrandom=no
-	make -j"$jobs" V=0 USER=mikoshi HOSTNAME=mikoshi
-	make install DESTDIR="$work/root"
+	cd "$work/openmpi-$version" &&
+		no_arc4random opal/mca/event/libevent2022/libevent &&
+		USER=mikoshi HOSTNAME=mikoshi ./configure --prefix="$prefix" \
+			CFLAGS="-O2 -ffile-prefix-map=$PWD=." --disable-dlopen \
+			--with-libevent=internal --with-hwloc=internal --with-pmix=internal \
+			--disable-mpi-fortran --disable-oshmem --disable-io-romio \
+			--disable-mpi-cxx --without-verbs --without-ucx --without-ofi \
+			--without-psm --without-psm2 --without-cuda --without-libnl \
+			--disable-libudev --disable-pci --disable-wrapper-rpath \
+			--disable-wrapper-runpath \
+			--enable-mca-no-build=btl-usnic,coll-hcoll,reachable-netlink \
+			ac_cv_func_arc4random=no ac_cv_func_arc4random_buf=no &&
+		make -j"$jobs" USER=mikoshi HOSTNAME=mikoshi &&
+		make install DESTDIR="$work/root"
 }
 
 [ -n "${OPENMPI_SOURCE:-}" ] || fetch

@@ -2,8 +2,8 @@
 # bundle.sh - a bundle with its own MPI trains and exports in a root with glibc, libstdc++, libgcc_s
 # and sh alone, with the losses and the model that the build's tools give here
 #
-# The root is entered by chroot, as root or in a name space of the user's. Where SPDX names
-# spdx-tools' pyspdxtools, it reads the list of parts.
+# The root is entered by chroot in a name space of the user's, with /proc, by which glibc finds the
+# place of a program. Where SPDX names spdx-tools' pyspdxtools, it reads the list of parts.
 set -eu
 cd "${TOP:-.}"
 tmp=$(mktemp -d)
@@ -28,7 +28,7 @@ furnish()
 			'index($1, name) == 1 && /x86-64|AArch64/ { print $NF; exit }')"
 	done
 	give "$(ldd /bin/sh | awk '/ld-linux/ { print $1 }')"
-	mkdir -p "$root/bin" "$root/tmp" "$root/dev" "$root/etc" "$root/run"
+	mkdir -p "$root/bin" "$root/tmp" "$root/dev" "$root/etc" "$root/run" "$root/proc"
 	cp -L /bin/dash "$root/bin/sh"
 	ln "$root/bin/sh" "$root/bin/dash"
 	: >"$root/dev/null"
@@ -39,8 +39,10 @@ furnish()
 # inside COMMAND...: runs it in the root, with the bundle's tools in PATH
 inside()
 {
-	unshare -r chroot "$root" /bin/sh -c \
-		'cd /run && PATH=/mikoshi/bin && export PATH && exec "$@"' sh "$@"
+	# shellcheck disable=SC2016 # expanded by the shells that are started
+	ROOT=$root unshare -rm sh -c 'mount --rbind /proc "$ROOT/proc" && exec chroot "$ROOT" \
+		/bin/sh -c "cd /run && PATH=/mikoshi/bin && export PATH && exec \"\$@\"" sh "$@"' \
+		sh "$@"
 }
 
 # prepare DIR: the text, the options and the commands
