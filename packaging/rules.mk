@@ -1,6 +1,6 @@
 # rules.mk - what is handed on: a directory for hosts without root, a Debian package, lists of parts
 #
-# The same commit gives the same bytes in any directory, for any user: times are the commit's.
+# Times are the commit's, so the same commit gives the same bytes.
 BUNDLE_MPI = host
 SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),1)
 ifneq ($(filter-out host own,$(BUNDLE_MPI)),)
