@@ -424,12 +424,25 @@ has_mlp(const struct model_config *c)
 	return model_expert_layers(c) < c->num_layers;
 }
 
-void
-model_weight_differences(
-    const struct model_config *a, const struct model_config *b, struct str *out)
+/* Tags of rows that do not change the meaning of weights in either model. */
+static unsigned
+without_meaning(const struct model_config *a, const struct model_config *b)
 {
 	bool mlp = has_mlp(a) || has_mlp(b),
 	     rotary = a->position == POSITION_ROPE || b->position == POSITION_ROPE;
 
-	differences(a, b, MODEL_FREE | (mlp ? 0 : MODEL_MLP) | (rotary ? 0 : MODEL_ROTARY), out);
+	return MODEL_FREE | (mlp ? 0 : MODEL_MLP) | (rotary ? 0 : MODEL_ROTARY);
+}
+
+void
+model_weight_differences(
+    const struct model_config *a, const struct model_config *b, struct str *out)
+{
+	differences(a, b, without_meaning(a, b), out);
+}
+
+void
+model_start_differences(const struct model_config *a, const struct model_config *b, struct str *out)
+{
+	differences(a, b, without_meaning(a, b) | MODEL_FREE_START, out);
 }

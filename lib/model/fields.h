@@ -67,6 +67,10 @@ void model_differences(const struct model_config *a, const struct model_config *
  * and rotary angles of positions that do not rotate. */
 void model_weight_differences(
     const struct model_config *a, const struct model_config *b, struct str *out);
+/* Those that do so even where a run begins with the weights alone: positions may then be scaled by
+ * another rule, since no tensor depends on it. */
+void model_start_differences(
+    const struct model_config *a, const struct model_config *b, struct str *out);
 
 /* clang-format off */
 #define MODEL_INT(S, M, n, f, lo, d, t, ...) \

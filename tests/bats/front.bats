@@ -96,3 +96,19 @@ same()
 	run --separate-stderr mtrain --model plain --dry-run --seq-length 8 --mock-data --lr 1e-3
 	[[ $stderr = *"mtrain: plain/config.json: not read: unheard_of"* ]]
 }
+
+@test "weights alone may get other positions, with a note; a resumed run may not" {
+	mkdir longer
+	sed 's/"hidden_size"/"rope_theta": 500000.0, &/' plain/config.json >longer/config.json
+	options="--num-threads 1 --mock-data --seq-length 8 --micro-batch-size 1 --lr 1e-3
+		--global-batch-size 1 --eval-iters 0"
+	# shellcheck disable=SC2086 # options are words
+	run --separate-stderr mtrain $options --model longer --pretrained-checkpoint plain \
+		--train-iters 1 --save run --load run
+	[ "$status" = 0 ]
+	[[ $stderr = *"mtrain: plain: 'rotary-base 10000.0' -> 'rotary-base 500000.0'"* ]]
+	# shellcheck disable=SC2086
+	run --separate-stderr mtrain $options --model plain --train-iters 2 --save run --load run
+	[ "$status" != 0 ]
+	[[ $stderr = *"the checkpoint has 'rotary-base 500000.0', the run 'rotary-base 10000.0'"* ]]
+}

@@ -387,6 +387,22 @@ train_checkpoint_model(struct train_config *c, struct model_config *m, struct er
 	return rc < 0 ? -1 : 1;
 }
 
+void
+train_note_changes(const struct train_config *c, const char *name,
+    const struct model_config *theirs, struct str *notes)
+{
+	struct str differences = { 0 };
+
+	model_weight_differences(theirs, &c->plan.model, &differences);
+	for (const char *at = differences.buf; at && *at; at += strcspn(at, "\n") + 1) {
+		const char *old = strchr(at, '\t') + 1, *new = strchr(old, '\t') + 1;
+
+		str_addf(notes, "%s: %.*s -> %.*s\n", name, (int)(new - old - 1), old,
+		    (int)strcspn(new, "\n"), new);
+	}
+	str_release(&differences);
+}
+
 /* 0 when the checkpoint's weights mean the same in this run. */
 int
 train_same_model(const struct train_config *c, const char *name, const struct model_config *theirs,
@@ -402,7 +418,10 @@ train_same_model(const struct train_config *c, const char *name, const struct mo
 		    "%s: the checkpoint has max-position-embeddings %lld, the run %lld", name,
 		    (long long)theirs->max_position_embeddings,
 		    (long long)c->plan.model.max_position_embeddings);
-	model_weight_differences(theirs, &c->plan.model, &differences);
+	if (c->start == START_WEIGHTS)
+		model_start_differences(theirs, &c->plan.model, &differences);
+	else
+		model_weight_differences(theirs, &c->plan.model, &differences);
 	line = differences.buf;
 	if (line) {
 		line[strcspn(line, "\n")] = '\0';

@@ -38,5 +38,9 @@ void train_name_older(const char *dir, struct err *e);
  * differs. */
 int train_same_model(const struct train_config *c, const char *name,
     const struct model_config *theirs, struct err *e);
+/* Appends a line for each field that is another one than theirs all the same, in a run that begins
+ * with the weights alone. */
+void train_note_changes(const struct train_config *c, const char *name,
+    const struct model_config *theirs, struct str *notes);
 
 #endif

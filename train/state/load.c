@@ -422,8 +422,10 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 	if (w && (!w->padded_vocab || source_set_vocab(w, c->plan.model.vocab_size, err) == 0) &&
 	    source_require(w, err) == 0 && train_same_model(c, w->path, &w->config, err) == 0)
 		rc = 0;
-	if (rc == 0 && e->rank == 0)
+	if (rc == 0 && e->rank == 0) {
+		train_note_changes(c, w->path, &w->config, &w->notes);
 		cli_say(&w->notes, note);
+	}
 	/* Each rank checks its share of what no rank reads, where reading does not. */
 	if (rc == 0 && w->kind->share)
 		rc = name_damage(w, w->kind->share(w, e->rank, e->groups.world->size, err), err);
