@@ -160,8 +160,8 @@ def theirs(directory, tokens):
 
 def equal_in_double(directory, work, tokens):
     """Whether it was rounding: both in fp64."""
+    model = family.load(directory, torch.float64)
     with family.wide(torch.float64), torch.no_grad():
-        model = family.load(directory, torch.float64)
         they = model(torch.tensor(tokens.astype("i8"))[None]).logits[0].numpy()
     we, _ = ours(directory, work, "--fp64")
     return family.relative(we, they) <= 1e-9
