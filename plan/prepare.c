@@ -30,10 +30,18 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		.keep_sharding = opt_given(p, "data-parallel-sharding-strategy") ||
 		    cfg->run.use_distributed_optimizer || cfg->run.use_megatron_fsdp ||
 		    cfg->run.use_torch_fsdp2,
+		.keep_form = opt_given(p, "cp-comm-type"),
+		.keep_recompute =
+		    opt_given(p, "recompute-granularity") || cfg->run.recompute_activations,
+		.keep_offload = opt_given(p, "cpu-offloading-num-layers"),
+		.keep_optimizer = plan.shape.optim.chosen,
 		.split = cfg->run.split,
+		.top = cfg->top > cfg->pick ? cfg->top : cfg->pick,
 		.overlap_p2p = cfg->run.overlap_p2p_communication };
 	if (opt_given(p, "tensor-model-parallel-size"))
 		in->tensor = cfg->run.layout.tensor_model_parallel_size;
+	if (opt_given(p, "context-parallel-size"))
+		in->context = cfg->run.layout.context_parallel_size;
 	if (opt_given(p, "pipeline-model-parallel-size"))
 		in->pipeline = cfg->run.layout.pipeline_model_parallel_size;
 	if (opt_given(p, "micro-batch-size"))

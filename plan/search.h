@@ -1,54 +1,20 @@
 /*
- * search.h - the legal layouts of a run that fit a device, fastest first
+ * search.h - the layouts of a run that fit a device, fastest first
  *
- * Every divisor of the model and of the world is tried as tensor and pipeline size, every power of
- * two as micro batch and, where there are stages, as chunks of each, the optimizer's state whole
- * and sharded over data ranks; gradients and weights are sharded only where nothing else fits.
- * Any number of ranks may share the experts of a layer, and each expert as many as there are tensor
- * ranks, or one. Memory is the memory plan's (which the trainer allocates) plus
- * the device's reserve; time comes from plan/time. Plans within 1 % of each other count as ties,
- * the smaller one first. Source: docs/planning.md 5.
+ * A plan is a way to share the work (tensor, context, expert and pipeline ranks, the form of
+ * context ranks, sequence parallelism, a micro batch), chunks of the stages and how the layers are
+ * split over them, and what is done to save memory (saving.h). All of them are searched, except
+ * what was typed: in the order of a time that none can beat, until as many as were asked for are
+ * known to fit, so that most are never planned. Memory is the memory plan's (which the trainer
+ * allocates) plus the device's reserve; time comes from plan/time. Plans within 1 % of each other
+ * count as ties, the smaller one first, and a layout is listed once, with the savings that come
+ * first. Source: docs/planning.md 5.
  */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
 
 #include "lib/base/target.h"
-#include "lib/model/split.h"
-#include "plan/time.h"
-
-enum fit { FIT_YES, FIT_TIGHT, FIT_NO }; /* tight: within 4 % of the device memory */
-
-struct search_input {
-	struct model_config model;
-	/* only seq_length, dtype, rule, and sharding if keep_sharding are used */
-	struct train_shape shape;
-	struct hardware hw;
-	int64_t world_size, global_batch_size;
-	int64_t tensor, pipeline, micro_batch; /* 0: free */
-	/* the context ranks of every plan, the ranks that share experts, 0: free, and sequence
-	 * parallelism where a plan has several tensor ranks */
-	struct layout typed;
-	bool keep_sharding;         /* every plan has the sharding of the shape */
-	struct split_options split; /* of every plan, if any is given */
-	bool overlap_p2p;
-};
-
-struct candidate {
-	struct layout layout;
-	struct train_shape shape;
-	uint64_t bytes; /* arenas of the fullest rank */
-	enum fit fit;
-	struct step_time time;
-};
-
-struct search {
-	struct candidate *item; /* plans that fit, best first; owned */
-	int count, cap;
-	int64_t legal;             /* number of legal layouts */
-	struct candidate smallest; /* the legal plan that needs the least memory */
-	/* what all plans share while they are made: the model's parameters and counts */
-	struct memory_stages common;
-};
+#include "plan/candidate.h"
 
 /* Returns -1 when no layout is legal or none fits, with the reason; search_release in either
  * case. */
@@ -63,5 +29,9 @@ int search_text(const struct search *s, const struct search_input *in, int64_t p
     struct str *out, struct err *e);
 /* One line: where the best plan spends its time, and why the next one is slower. */
 void search_reason(const struct search *s, struct str *out);
+/* A plan in words, which are taken from the options' names. */
+void search_name(const struct candidate *c, struct str *out);
+/* Puts plans in their order, and keeps of each number the first one. */
+void search_rank(struct search *s);
 
 #endif

@@ -20,18 +20,6 @@
 enum { K_HALF = 128, TILE = 128 };
 static const double straggling = 0.003;
 
-/* The cost of blocks on one micro batch, forward and backward. */
-struct stage_cost {
-	double compute, memory, tp, cp, ep;
-	double again; /* of tp, when the forward pass is recomputed */
-	double host;  /* copies of saved activations that nothing hides */
-};
-
-/* By kind of block, and whether its linears read 8-bit operands: the same on every stage. */
-struct block_costs {
-	struct stage_cost kind[BLOCK_COUNT][2];
-};
-
 /* Seconds in which the stage is busy. */
 static double
 stage_total(const struct stage_cost *s)
@@ -307,7 +295,7 @@ activation_offload_time(const struct run_case *r, int64_t stage, double busy)
 	return fmax(way - busy / 3, 0) + fmax(way - 2 * busy / 3, 0);
 }
 
-static void
+void
 time_blocks(const struct run_case *r, struct block_costs *out)
 {
 	struct run_case of[] = { *r, *r };
@@ -350,6 +338,22 @@ stage_time(const struct run_case *r, const struct block_costs *costs, int64_t st
 	free(block);
 	s.host = activation_offload_time(r, stage, stage_total(&s));
 	return s;
+}
+
+double
+time_model(const struct run_case *r, const struct block_costs *costs)
+{
+	struct layout one = { 1, 1, 1, 1 };
+	struct train_shape plain = *r->shape;
+	struct block *block;
+	struct stage_cost s;
+	int n;
+
+	plain.recompute = (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1, 0 };
+	n = block_list(r->model, &one, &plain, 0, &block);
+	s = sum_blocks(costs, block, n);
+	free(block);
+	return stage_total(&s);
 }
 
 /* Seconds to send the activations of a micro batch to the next stage and its gradients back: over
@@ -516,14 +520,12 @@ optimizer_time(const struct run_case *r, struct step_time *out)
 /* Adds up the parts; each doubling of the nodes adds one straggler. All fields of out are seconds;
  * total is the sum of the others. */
 void
-time_step(const struct run_case *r, struct step_time *out)
+time_step_of(const struct run_case *r, const struct block_costs *costs, struct step_time *out)
 {
-	struct block_costs costs;
 	double nodes = ceil((double)layout_world(r->layout) / r->hw->gpus_per_node), pass;
 
 	memset(out, 0, sizeof *out);
-	time_blocks(r, &costs);
-	pass = pipeline_time(r, &costs, out);
+	pass = pipeline_time(r, costs, out);
 	optimizer_time(r, out);
 	out->dp = gradient_time(r, pass);
 	out->other += r->hw->step_ms * 1e-3;
@@ -531,4 +533,13 @@ time_step(const struct run_case *r, struct step_time *out)
 	    out->dp + out->other;
 	out->other += out->total * straggling * log2(nodes);
 	out->total += out->total * straggling * log2(nodes);
+}
+
+void
+time_step(const struct run_case *r, struct step_time *out)
+{
+	struct block_costs costs;
+
+	time_blocks(r, &costs);
+	time_step_of(r, &costs, out);
 }

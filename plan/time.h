@@ -43,4 +43,20 @@ double time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool
 double time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double bytes);
 void time_step(const struct run_case *r, struct step_time *out);
 
+/* What the blocks of a micro batch cost: of a layout's tensor, context and expert ranks, a micro
+ * batch and what is recomputed in a layer, for any number of stages and data ranks. */
+struct block_costs {
+	/* on one micro batch, forward and backward */
+	struct stage_cost {
+		double compute, memory, tp, cp, ep;
+		double again;   /* of tp, when the forward pass is recomputed */
+		double host;    /* copies of saved activations that nothing hides */
+	} kind[BLOCK_COUNT][2]; /* by kind, and whether its linears read 8-bit operands */
+};
+void time_blocks(const struct run_case *r, struct block_costs *out);
+/* time_step with the costs of its blocks. */
+void time_step_of(const struct run_case *r, const struct block_costs *costs, struct step_time *out);
+/* Seconds of all blocks of the model on a micro batch without recomputation: of stages together. */
+double time_model(const struct run_case *r, const struct block_costs *costs);
+
 #endif

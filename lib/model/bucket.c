@@ -322,6 +322,18 @@ shards_release(struct shards *s)
 	memset(s, 0, sizeof *s);
 }
 
+void
+shards_forget(struct shards *s)
+{
+	free(s->item);
+	free(s->run);
+	free(s->sum);
+	s->item = NULL;
+	s->run = NULL;
+	s->sum = NULL;
+	s->bucket = mem_realloc(s->bucket, (size_t)s->num_buckets, sizeof *s->bucket);
+}
+
 /* --- parts ------------------------------------------------------------------------------------ */
 
 /* The division is exact: every count is a multiple of the data ranks. */

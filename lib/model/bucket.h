@@ -112,6 +112,8 @@ struct shards_of {
 /* The shards of the rank at coord; freed by shards_release. They refer to the table by index. */
 void shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT]);
 void shards_release(struct shards *s);
+/* Keeps the buckets and all counts alone. */
+void shards_forget(struct shards *s);
 
 /* The part of bucket b that one of its data ranks owns; in_shard and state are not set. Where data
  * ranks is 1, all of the bucket, with in_shard equal to first. */

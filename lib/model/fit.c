@@ -160,14 +160,10 @@ static bool
 offload_optimizer(struct run_plan *p, char option[64])
 {
 	struct train_shape *s = &p->shape;
-	enum dtype real = memory_compute(s->dtype);
 
 	if (s->forward_only || s->optimizer_offload > 0 || !(s->rule->traits & OPTIM_CHOOSES_TYPES))
 		return false;
-	if (!s->optim.chosen)
-		s->optim =
-		    (struct optim_types){ true, { real, real }, real, s->dtype == DTYPE_BF16 };
-	s->optimizer_offload = 1;
+	optim_types_offload(s);
 	snprintf(option, 64, "--optimizer-cpu-offload");
 	return true;
 }

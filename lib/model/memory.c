@@ -58,6 +58,7 @@ struct rank {
 	const struct train_shape *shape;
 	const struct memory_stage *stage;
 	struct schedule_counts *counts; /* of all stages; NULL: only this one is planned */
+	struct place_sizes *sizes;      /* NULL: offsets are wanted */
 	int pp;
 	/* bits by block_number: kinds of block that a layer of the stage has together, and those of
 	 * a pass through one; 0 after the last */
@@ -166,7 +167,9 @@ place(struct memory_plan *m, const struct rank *r, enum level which)
 			BUG("buffer '%s' is alive at no time", b->name);
 		p[n++] = (struct placed){ i, b->alive, memory_aligned(b->bytes), 0 };
 	}
-	size = tight ? place_tight(p, n) : place_in_order(p, n);
+	size = !tight  ? place_in_order(p, n)
+	    : r->sizes ? place_size(r->sizes, p, n)
+		       : place_tight(p, n);
 	for (int i = 0; i < n; i++)
 		m->buffer[p[i].number].offset = p[i].offset;
 	free(p);
@@ -556,8 +559,11 @@ memory_stages_like(struct memory_stages *x, const struct memory_stages *others,
 		.table = others->table,
 		.num_params = others->num_params,
 		.borrowed = true,
-		.shared = others->shared };
+		.shared = others->shared,
+		.sizes = others->sizes };
 	stages_init(x, s);
+	for (int i = 0; i < l->pipeline_model_parallel_size; i++)
+		shards_forget(&x->stage[i].shards);
 }
 
 void
@@ -576,7 +582,7 @@ memory_plan_stage(
     struct memory_plan *m, struct memory_stages *x, const struct train_shape *s, int stage)
 {
 	struct rank r = { x->model, x->layout, s, &x->stage[stage],
-		x->shared ? x->shared : &x->counts, .pp = stage };
+		x->shared ? x->shared : &x->counts, x->sizes, .pp = stage };
 
 	plan_rank(m, &r);
 	m->shared = true;
@@ -587,7 +593,7 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
     const struct train_shape *s, const int coord[AX_COUNT])
 {
 	struct memory_stage stage;
-	struct rank r = { c, l, s, &stage, NULL, .pp = coord[AX_PP] };
+	struct rank r = { c, l, s, &stage, NULL, NULL, .pp = coord[AX_PP] };
 	struct shards_of of = { .model = c, .layout = l, .bucket_size = s->bucket_size };
 	struct param *table;
 

@@ -27,6 +27,7 @@
 
 #include "lib/model/block/block.h"
 #include "lib/model/bucket.h"
+#include "lib/model/place.h"
 #include "lib/model/schedule.h"
 #include "lib/model/activation_offload.h"
 
@@ -128,12 +129,14 @@ struct memory_stages {
 	} * stage;                      /* [pipeline_model_parallel_size] */
 	struct schedule_counts counts;  /* of the shapes that were planned */
 	struct schedule_counts *shared; /* in their place those of others; NULL: none */
+	/* plans of its stages have sizes, but no offsets in the arenas; NULL: they have both */
+	struct place_sizes *sizes;
 };
 /* Model and layout must outlive the stages. */
 void memory_stages_init(struct memory_stages *x, const struct model_config *c,
     const struct layout *l, const struct train_shape *s);
-/* The same with the model's parameters, and the counts, of others, which must outlive the stages
- * too. */
+/* The same with the model's parameters, counts and sizes of others, which must outlive the stages
+ * too; plans of the stages have buckets, but no shards. */
 void memory_stages_like(struct memory_stages *x, const struct memory_stages *others,
     const struct layout *l, const struct train_shape *s);
 void memory_stages_release(struct memory_stages *x);

@@ -118,3 +118,28 @@ optim_types_resolve(const struct optim_type_options *given, const struct layout 
 		str_adds(notes, "--main-grads-dtype bf16: changes nothing with one data rank\n");
 	return 0;
 }
+
+/* The types that a run has which chooses none narrower, if it has not chosen. */
+static void
+choose_types(struct train_shape *s)
+{
+	enum dtype real = memory_compute(s->dtype);
+
+	if (!s->optim.chosen)
+		s->optim =
+		    (struct optim_types){ true, { real, real }, real, s->dtype == DTYPE_BF16 };
+}
+
+void
+optim_types_offload(struct train_shape *s)
+{
+	choose_types(s);
+	s->optimizer_offload = 1;
+}
+
+void
+optim_types_bf16_moments(struct train_shape *s)
+{
+	choose_types(s);
+	s->optim.state[0] = s->optim.state[1] = DTYPE_BF16;
+}

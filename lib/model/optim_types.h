@@ -56,5 +56,9 @@ extern const char *const optim_main_params_types[], *const optim_main_grads_type
  * value. A line in notes for each option that changes nothing. */
 int optim_types_resolve(const struct optim_type_options *o, const struct layout *l,
     struct train_shape *s, struct str *notes, struct err *e);
+/* The optimizer goes to the host, or its moments become BF16, in a shape whose rule may choose
+ * types. */
+void optim_types_offload(struct train_shape *s);
+void optim_types_bf16_moments(struct train_shape *s);
 
 #endif

@@ -1,7 +1,9 @@
 /* place.c - first fit of buffers, in the order that takes the least of some */
 #include "lib/model/place.h"
+#include "lib/base/mem.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 
 /* Orders that are tried. Of some hundred plans of models of many sizes 85 % take no more than the
  * fullest time in the first order, 97 % after 30, 99.8 % after all. */
@@ -123,4 +125,48 @@ place_tight(struct placed *p, int n)
 		}
 	}
 	return best == last ? least : place_by(p, n, best);
+}
+
+/* --- sizes ------------------------------------------------------------------------------------ */
+
+enum { SIZES = 1 << 16 };
+
+/* Two hashes of 64 bits, so that different buffers with equal ones are not to be expected. */
+static void
+hash(const struct placed *p, int n, uint64_t out[2])
+{
+	uint64_t a = (uint64_t)n, b = ~a;
+
+	for (int i = 0; i < n; i++) {
+		uint64_t number = (uint64_t)p[i].number;
+
+		a = ((a ^ p[i].bytes) * 6364136223846793005 ^ p[i].alive ^ a >> 32) *
+		    1442695040888963407;
+		b = ((b + p[i].alive) * 3935559000370003845 ^ (p[i].bytes + number) ^ b >> 29) *
+		    2691343689449507681;
+	}
+	out[0] = a ^ a >> 31;
+	out[1] = b ^ b >> 31;
+}
+
+uint64_t
+place_size(struct place_sizes *c, struct placed *p, int n)
+{
+	struct place_size *x;
+	uint64_t h[2];
+
+	if (!c->item)
+		c->item = mem_zalloc(SIZES, sizeof *c->item);
+	hash(p, n, h);
+	x = &c->item[h[0] % SIZES];
+	if (x->hash[0] != h[0] || x->hash[1] != h[1])
+		*x = (struct place_size){ { h[0], h[1] }, place_tight(p, n) };
+	return x->size;
+}
+
+void
+place_sizes_release(struct place_sizes *c)
+{
+	free(c->item);
+	c->item = NULL;
 }

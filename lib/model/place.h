@@ -21,6 +21,16 @@ struct placed {
 uint64_t place_tight(struct placed *p, int n);
 /* Places n buffers in the order of the array, which stays. */
 uint64_t place_in_order(struct placed *p, int n);
+/* The bytes that buffers take, by a hash of them: of those that were placed before, the last ones.
+ * Zero-initialise. */
+struct place_sizes {
+	struct place_size {
+		uint64_t hash[2], size;
+	} * item; /* owned */
+};
+/* As place_tight, but offsets are not set, nor is the array changed, where the size is known. */
+uint64_t place_size(struct place_sizes *c, struct placed *p, int n);
+void place_sizes_release(struct place_sizes *c);
 /* What is alive at the fullest time. */
 uint64_t place_bound(const struct placed *p, int n);
 

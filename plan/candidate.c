@@ -1,0 +1,23 @@
+/*
+ * candidate.c - whether a plan fits
+ *
+ * A plan that needs more than 1 - margin of the device counts as tight, since libraries and
+ * fragmentation take memory that no plan includes.
+ */
+#include "plan/candidate.h"
+
+static const double gib = 1073741824.0, margin = 0.04;
+
+double
+search_need(const struct candidate *c, const struct hardware *hw)
+{
+	return (double)c->bytes + hw->reserve_gb * gib;
+}
+
+enum fit
+search_fit(const struct candidate *c, const struct hardware *hw)
+{
+	double used = search_need(c, hw) / (hw->memory_gb * gib);
+
+	return used > 1 ? FIT_NO : used > 1 - margin ? FIT_TIGHT : FIT_YES;
+}

@@ -1,0 +1,13 @@
+/*
+ * seek.h - the fastest plans that fit, and those that tie with the last of them
+ */
+#ifndef PLAN_SEEK_H
+#define PLAN_SEEK_H
+
+#include "plan/candidate.h"
+
+/* Fills items, which are in no order, legal, refusals, and where none fits the smallest plan.
+ * bf16_moments: all plans have moments of 16 bits. */
+void seek(struct search *s, const struct search_input *in, bool bf16_moments);
+
+#endif
