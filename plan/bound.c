@@ -183,6 +183,7 @@ bound_of(struct bounds *b, const struct layout *l, bool sharded, struct bound *o
 	for (int i = 0; i < p; i++)
 		if (elements_of(&stage[i].holds) > out->elements) {
 			out->elements = elements_of(&stage[i].holds);
+			out->of_experts = stage[i].holds.experts;
 			out->own = own_of(&stage[i].holds, l, sharded);
 		}
 }

@@ -37,10 +37,11 @@ struct bounds {
 	struct table acts, rates; /* of struct acts and struct rates */
 };
 
-/* A plan's share of the model: of the stage that holds most, its elements and those that its
- * optimizer owns; and what each end of the pipeline holds. */
+/* A plan's share of the model: of the stage that holds most, its elements, of these those of
+ * experts that ranks share, and those that its optimizer owns; and what each end of the pipeline
+ * holds. */
 struct bound {
-	int64_t elements, own;
+	int64_t elements, of_experts, own;
 	struct bound_stage {
 		struct holding holds;
 		int layers, least; /* those of the stage and of its smallest chunk */

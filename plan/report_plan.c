@@ -11,6 +11,7 @@
 #include "lib/model/work.h"
 #include "plan/options.h"
 #include "plan/report.h"
+#include "plan/time_plan.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -190,20 +191,6 @@ flops_of(const struct model_config *c, const struct layout *l, int64_t samples, 
 	return model_flops(c, samples, seq_length, layout_vocab(l, c));
 }
 
-/* Seconds of a step on the device. */
-static void
-take_time(struct report_plan *p, const struct hardware *hw)
-{
-	struct memory_stages stages;
-	struct run_case c = { &p->run.model, &p->run.layout, &p->run.shape, hw, &stages, 0, 0,
-		false };
-
-	memory_stages_init(&stages, c.model, c.layout, c.shape);
-	memtable_most(&stages, c.shape, &c.elements, &c.optim_elements);
-	time_step(&c, &p->time);
-	memory_stages_release(&stages);
-}
-
 /* From options that were parsed. */
 static const char *
 plan_of(struct report_run *r, const struct opt_parse *p, const struct report_device *d)
@@ -230,7 +217,7 @@ plan_of(struct report_run *r, const struct opt_parse *p, const struct report_dev
 	    out->run.shape.seq_length);
 	memtable_fullest(&out->run, out->bytes);
 	if (d->given)
-		take_time(out, &d->hw);
+		time_plan(&out->run, &d->hw, &out->time);
 	return NULL;
 }
 

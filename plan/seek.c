@@ -232,7 +232,7 @@ costs_of(struct seeking *k, const struct candidate *c)
 		(int)l->context_parallel_size, (int)layout_expert_ranks(l),
 		(int)layout_expert_slices(l), l->sequence_parallel, (int)c->shape.context_form,
 		(int)c->shape.micro_batch_size, (int)c->shape.recompute.granularity };
-	struct run_case r = { &k->in->model, l, &c->shape, &k->in->hw, NULL, 0, 0, false };
+	struct run_case r = { &k->in->model, l, &c->shape, &k->in->hw, NULL, { 0 } };
 	struct priced *p = table_get(&k->priced, key);
 
 	if (!p->known) {
@@ -250,12 +250,13 @@ foresee(struct seeking *k, const struct candidate *c)
 	struct train_shape s = c->shape;
 	struct step_time t;
 	struct bound b;
-	struct run_case r = { &k->in->model, &c->layout, &s, &k->in->hw, &k->bounds.table, 0, 0,
-		false };
+	struct run_case r = { &k->in->model, &c->layout, &s, &k->in->hw, NULL, { 0 } };
 
 	bound_of(&k->bounds, &c->layout, s.sharding != SHARDING_NONE, &b);
-	r.elements = b.elements;
-	r.optim_elements = b.own;
+	r.owned.elements = b.elements;
+	r.owned.of_experts = b.of_experts;
+	r.owned.own = b.own;
+	operation_count_matrices(&r.owned, &k->bounds.table, &c->layout, &s);
 	s.offloaded_layers = 0;
 	time_step_of(&r, &costs_of(k, c)->costs, &t);
 	return t.total;
@@ -394,8 +395,9 @@ static void
 price(struct seeking *k, struct candidate *c)
 {
 	struct staged *g = &k->staged[c->number];
-	struct run_case r = { &k->in->model, &c->layout, &c->shape, &k->in->hw, hold(k, c),
-		c->elements, c->own, false };
+	struct memory_stages *stages = hold(k, c);
+	struct run_case r = { &k->in->model, &c->layout, &c->shape, &k->in->hw, stages,
+		operation_owned(stages, &c->shape, c->elements, c->own) };
 
 	time_step_of(&r, &costs_of(k, c)->costs, &c->time);
 	if (c->time.total > k->limit)

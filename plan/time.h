@@ -1,28 +1,20 @@
 /*
- * time.h - how long a training step takes: a simple model of GEMMs, memory traffic, collectives and
- * the pipeline
+ * time.h - how long a training step takes, from the operations of its blocks
  *
- * The figures are those of the rank that all others wait for. They rank layouts; they do not
- * predict exact seconds. Source: docs/planning.md 2.
+ * The figures are those of the rank that all others wait for. Source: docs/planning.md 2.
+ *
+ * What may be called how often: time_blocks takes some ten microseconds and depends on tensor,
+ * context and expert ranks, the micro batch, FP8 and what is recomputed inside a layer, not on the
+ * stages, chunks, data ranks or sharding: call it once for all plans that share these, and
+ * time_step_of, which takes about a microsecond a layer, for each plan. All results can be copied;
+ * nothing has to be released.
  */
 #ifndef PLAN_TIME_H
 #define PLAN_TIME_H
 
-#include "lib/model/memory.h"
-#include "lib/model/hardware.h"
+#include "plan/price.h"
 
-struct run_case {
-	const struct model_config *model;
-	const struct layout *layout;
-	const struct train_shape *shape;
-	const struct hardware *hw;
-	struct memory_stages *stages; /* of the layout; only for time_step */
-	/* of the flat parameter buffer, and the optimizer's share of it, on the largest stage */
-	int64_t elements, optim_elements;
-	bool fp8; /* GEMMs read 8-bit operands: those of a layer whose linears do */
-};
-
-/* Seconds; total is the sum of the others. */
+/* Seconds; total is the sum of bubble and of all parts, and of the other sums. */
 struct step_time {
 	double total;
 	double compute; /* GEMMs and attention */
@@ -34,28 +26,18 @@ struct step_time {
 	double dp;      /* collectives of the data ranks that are not hidden */
 	/* exchanges between stages, copies to and from the host, host work, stragglers */
 	double other;
+	double part[OPERATION_CLASSES]; /* by class of operation */
 };
 
-/* C[m, n] = A[m, k] B[k, n] in seconds, kernel start included. accumulate: C is F32 and added
- * to. */
-double time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumulate);
-/* All-reduce of `bytes` over `size` ranks that stand `stride` apart, in seconds. */
-double time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double bytes);
-void time_step(const struct run_case *r, struct step_time *out);
-
-/* What the blocks of a micro batch cost: of a layout's tensor, context and expert ranks, a micro
- * batch and what is recomputed in a layer, for any number of stages and data ranks. */
+/* What the blocks of a micro batch cost, by kind, and whether their linears read 8-bit operands. */
 struct block_costs {
-	/* on one micro batch, forward and backward */
-	struct stage_cost {
-		double compute, memory, tp, cp, ep;
-		double again;   /* of tp, when the forward pass is recomputed */
-		double host;    /* copies of saved activations that nothing hides */
-	} kind[BLOCK_COUNT][2]; /* by kind, and whether its linears read 8-bit operands */
+	struct block_price kind[BLOCK_COUNT][2];
 };
+
 void time_blocks(const struct run_case *r, struct block_costs *out);
 /* time_step with the costs of its blocks. */
 void time_step_of(const struct run_case *r, const struct block_costs *costs, struct step_time *out);
+void time_step(const struct run_case *r, struct step_time *out);
 /* Seconds of all blocks of the model on a micro batch without recomputation: of stages together. */
 double time_model(const struct run_case *r, const struct block_costs *costs);
 

@@ -9,19 +9,26 @@
 
 #include <string.h>
 
-/* Figures shared by the rows of one generation: efficiencies, latencies, host work. */
+/* Figures shared by the rows of one generation: efficiencies, latencies, host work. HOPPER: 674
+ * TFLOP/s for all GEMMs of a step of Llama 8B under the power limit (results.tsv, d9f42012), the
+ * curves of docs/gpu.md 1.6 less 3 % for the same reason. COMMON, on H200s: 8-bit GEMMs without
+ * their copies beside 16-bit ones, 4c83f22e; 55 of 63 GB/s to the host, 76a138e0; a quarter of the
+ * exchanges of tensor ranks is not hidden, 6a80849c; 11 of 107 ms of those of data ranks, 89b855c7;
+ * step_ms is what GPT-2 124M with one sample a step takes beyond its kernels, af07b9f. expert_skew:
+ * docs/planning.md 2.1. */
 #define VOLTA \
 	.gemm_efficiency = 0.75, .attention_efficiency = 0.35, COMMON, .network_efficiency = 0.5
 #define AMPERE \
 	.gemm_efficiency = 0.78, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.5
 #define HOPPER \
-	.gemm_efficiency = 0.72, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.85, \
-	.hopper = true
+	.gemm_efficiency = 0.708, .attention_efficiency = 0.54, COMMON, \
+	.network_efficiency = 0.85, .hopper = true
 #define BLACKWELL \
 	.gemm_efficiency = 0.55, .attention_efficiency = 0.3, COMMON, .network_efficiency = 0.85
 #define COMMON \
-	.memory_efficiency = 0.75, .link_efficiency = 0.75, .kernel_us = 3, .link_us = 10, \
-	.network_us = 25, .step_ms = 5, .dp_overlap = 0.9
+	.memory_efficiency = 0.75, .link_efficiency = 0.75, .host_efficiency = 0.87, \
+	.fp8_efficiency = 0.9, .kernel_us = 3, .host_us = 4, .link_us = 10, .network_us = 25, \
+	.step_ms = 0.2, .dp_overlap = 0.9, .layer_overlap = 0.75, .expert_skew = 1.15
 
 /* Peaks, memory and links: docs/planning.md 3; links to the host, PCI Express or NVLink; F32 peaks
  * without tensor cores and numbers of multiprocessors: the vendors' data sheets. */
@@ -42,8 +49,8 @@ static const struct hardware rows[] = {
 	 * --memory-bandwidth and --memory-gb. */
 	{ "cpu", 0.05, 0.05, true, false, 4, 0.2, 10, 5, 0.1, 64, 10, 0, .gemm_efficiency = 0.8,
 	    .attention_efficiency = 0.3, .memory_efficiency = 0.7, .link_efficiency = 0.5,
-	    .network_efficiency = 0.8, .kernel_us = 5, .link_us = 10, .network_us = 50,
-	    .step_ms = 1 },
+	    .network_efficiency = 0.8, .host_efficiency = 0.5, .fp8_efficiency = 1, .kernel_us = 5,
+	    .link_us = 10, .network_us = 50, .step_ms = 1, .expert_skew = 1.15 },
 };
 
 const char *const hardware_names[] = { "h100", "h100-pcie", "h200", "b200", "b300", "gb200",
@@ -77,6 +84,12 @@ static const struct figure {
 	FIGURE("kernel-us", kernel_us),
 	FIGURE("step-ms", step_ms),
 	FIGURE("dp-overlap", dp_overlap),
+	FIGURE("attention-passes", attention_passes),
+	FIGURE("expert-skew", expert_skew),
+	FIGURE("layer-overlap", layer_overlap),
+	FIGURE("host-us", host_us),
+	FIGURE("host-efficiency", host_efficiency),
+	FIGURE("fp8-efficiency", fp8_efficiency),
 };
 
 void

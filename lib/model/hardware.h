@@ -26,12 +26,17 @@ struct hardware {
 	double gpus_per_node;
 	double host_bandwidth; /* GB/s to the host's memory, and as much back */
 	double num_sms; /* multiprocessors that the tiles of a GEMM are dealt to; 0: not modelled */
-	double gemm_efficiency, attention_efficiency, memory_efficiency, link_efficiency,
-	    network_efficiency;
-	/* start of a kernel and of a collective; host work per step */
-	double kernel_us, link_us, network_us, step_ms;
-	/* part of the gradient traffic overlapped with computation, 0..1 */
-	double dp_overlap;
+	/* of 8 bits: beyond that of 16 */
+	double gemm_efficiency, fp8_efficiency, attention_efficiency, memory_efficiency,
+	    link_efficiency, network_efficiency, host_efficiency;
+	/* start of a kernel on the device, and by the host; of a collective; host work per step */
+	double kernel_us, host_us, link_us, network_us, step_ms;
+	/* most of the gradient traffic, and of the exchanges inside layers that run beside
+	 * computation, that it hides, 0..1 */
+	double dp_overlap, layer_overlap;
+	double expert_skew; /* rows of the rank that gets the most, over the mean */
+	/* how often the scores of attention pass through memory in a forward pass; 0: never */
+	double attention_passes;
 	bool hopper; /* compute capability 9.0, which has attention of our own */
 };
 
@@ -78,9 +83,11 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		    .max = 1e6,                                                                    \
 		    .help = "devices joined by the fast links; tensor ranks stay inside" },        \
 	    HARDWARE_NUM(S, M, "host-bandwidth", host_bandwidth, 1e-6, 1e9,                        \
-		"bandwidth to host memory, one way, GB/s; links' efficiency applies"),             \
+		"bandwidth to host memory, one way, GB/s"),             \
 	    HARDWARE_NUM(S, M, "gemm-efficiency", gemm_efficiency, 1e-3, 1,                        \
 		"part of the peak that large GEMMs reach"),                                        \
+	    HARDWARE_NUM(S, M, "fp8-efficiency", fp8_efficiency, 1e-3, 2,                          \
+		"that of 8-bit GEMMs over it"),                                                    \
 	    HARDWARE_NUM(S, M, "attention-efficiency", attention_efficiency, 1e-3, 1,              \
 		"part of the peak that attention reaches"),                                        \
 	    HARDWARE_NUM(S, M, "memory-efficiency", memory_efficiency, 1e-3, 1,                    \
@@ -89,12 +96,25 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		"part of the link bandwidth that collectives reach"),                              \
 	    HARDWARE_NUM(S, M, "network-efficiency", network_efficiency, 1e-3, 1,                  \
 		"the same between nodes"),                                                         \
+	    HARDWARE_NUM(S, M, "host-efficiency", host_efficiency, 1e-3, 1,                        \
+		"the same to the host"),                                                           \
 	    HARDWARE_NUM(S, M, "kernel-us", kernel_us, 0, 1e6,                                     \
 		"time to start a kernel, microseconds"),                                           \
+	    HARDWARE_NUM(S, M, "host-us", host_us, 0, 1e6,                                         \
+		"time in which the host starts a kernel, microseconds: a block takes no less "     \
+		"than all of its kernels"),                                                        \
 	    HARDWARE_NUM(                                                                          \
 		S, M, "step-ms", step_ms, 0, 1e6, "host work per step, milliseconds"),             \
 	    HARDWARE_NUM(S, M, "dp-overlap", dp_overlap, 0, 1,                                     \
-		"part of the gradient traffic overlapped with computation")
+		"part of the gradient traffic overlapped with computation"),                       \
+	    HARDWARE_NUM(S, M, "layer-overlap", layer_overlap, 0, 1,                               \
+		"most of an exchange inside a layer that computation beside it hides"),            \
+	    HARDWARE_NUM(S, M, "expert-skew", expert_skew, 1, 1e6,                                 \
+		"rows of the rank whose experts get the most, over the mean; 1 with "              \
+		"--moe-router-force-load-balancing"),                                              \
+	    HARDWARE_NUM(S, M, "attention-passes", attention_passes, 0, 1e3,                       \
+		"how often the scores of attention pass through memory in a forward pass, in "     \
+		"programs that store them")
 /* clang-format on */
 
 #endif

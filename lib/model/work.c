@@ -13,14 +13,42 @@ work_gemm(struct work *w, int64_t rows, int64_t out, int64_t in)
 	w->gemm[w->num_gemms++] = (struct gemm_shape){ .rows = rows, .out = out, .in = in };
 }
 
-/* Reads the branch and writes it, with twice as many passes backward as forward. */
+/* Forward the branch and the stream are read, the stream and the norm's output written; backward
+ * the gradient of the output, the norm's input and the gradient of the stream are read, and the
+ * last is written, after which sums of columns are finished. Source: docs/gpu.md 3. */
+void
+work_norm(struct work *w, const struct sizes *z)
+{
+	double rows = (double)z->hidden * (double)z->rows;
+
+	w->forward.act += 2 * rows;
+	w->forward.stream += 2 * rows;
+	w->forward.kernels++;
+	w->backward.act += rows;
+	w->backward.stream += 3 * rows;
+	w->backward.kernels += 2;
+}
+
+void
+work_activation(struct work *w, const struct sizes *z, double outputs)
+{
+	bool gated = model_gated(z->model);
+
+	w->forward.act += (gated ? 3 : 1) * outputs;
+	w->forward.kernels += gated;
+	w->backward.act += (gated ? 6 : 1) * outputs;
+	w->backward.kernels += gated;
+}
+
+/* The norm of a branch is taken where the branch is read; backward two are read and one is
+ * written. */
 void
 work_post_norm(struct work *w, const struct sizes *z)
 {
 	if (!model_post_norm(z->model))
 		return;
-	w->elements += 3 * 2 * (double)z->hidden * (double)z->rows;
-	w->kernels++;
+	w->backward.act += 3 * (double)z->hidden * (double)z->rows;
+	w->backward.kernels += 2;
 }
 
 /* Uses the sizes of the buffer rows, so that memory and time are computed from the same shapes. */

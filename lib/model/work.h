@@ -15,9 +15,20 @@ enum { WORK_GEMMS = 4 };
  * each. */
 struct gemm_shape {
 	int64_t rows, out, in;
+	/* its rows come in so many equal parts, each a GEMM of its own; grouped: each with a weight
+	 * of its own, in one kernel. 0 as 1 */
+	int64_t count;
+	bool grouped;
 	unsigned recompute; /* enum recompute_module: under these the backward pass repeats it */
 	/* the gradient of W reads 16 bits also where the others read 8 (lib/model/fp8.h) */
 	bool gradient_in_16;
+};
+
+/* What kernels bound by memory do in a pass. */
+struct work_bytes {
+	double act;    /* elements read and written, in the run's type */
+	double stream; /* and in that of the residual stream */
+	int kernels;
 };
 
 /* Of a forward and a backward pass unless stated otherwise. */
@@ -25,10 +36,8 @@ struct work {
 	struct gemm_shape gemm[WORK_GEMMS];
 	int num_gemms;
 	double attention; /* flops of scores and weighted sums, forward alone, below the diagonal */
-	double elements;  /* that kernels bound by memory read and write, in the run's type */
-	double stream;    /* and in that of the residual stream */
-	int kernels;      /* that are not GEMMs, forward alone */
-	int reductions;   /* all-reduces of [T,h] over the tensor ranks */
+	struct work_bytes forward, backward;
+	int reductions; /* all-reduces of [T,h] over the tensor ranks */
 	/* the first GEMM is column parallel and the last row parallel: --tp-comm-overlap lets
 	 * collectives run beside them */
 	bool overlap;
@@ -49,6 +58,10 @@ double work_flops(const struct work *w);
 /* For the kinds: one more GEMM; the norm of a branch, where the model has one. */
 void work_gemm(struct work *w, int64_t rows, int64_t out, int64_t in);
 void work_post_norm(struct work *w, const struct sizes *z);
+/* For the kinds: an activation with so many outputs. */
+void work_activation(struct work *w, const struct sizes *z, double outputs);
+/* For the kinds: the norm of an input together with the residual sum before it. */
+void work_norm(struct work *w, const struct sizes *z);
 
 /*
  * model_flops - FLOPs of a step over `samples` sequences of seq_length tokens, as Megatron-LM

@@ -335,11 +335,12 @@ list_plans(struct plans *all, struct search *out)
 		struct plan *x = &all->item[i];
 		struct memory_stages stages;
 		struct run_case r = { &in->model, &x->c.layout, &x->c.shape, &in->hw, &stages,
-			x->c.elements, x->c.own, false };
+			{ 0 } };
 
 		if (!listed(all, x))
 			continue;
 		memory_stages_like(&stages, &all->table, &x->c.layout, &x->c.shape);
+		r.owned = operation_owned(&stages, r.shape, x->c.elements, x->c.own);
 		time_step(&r, &x->c.time);
 		memory_stages_release(&stages);
 		out->item[out->count++] = x->c;

@@ -199,32 +199,32 @@ sent(const struct sizes *z)
 	return z->tokens * (c - 1) * 3 * (heads ? (2 * n.q + 2 * n.kv) / c : 2 * n.kv);
 }
 
-/* Norm and residual sum read and write the residual stream and a branch, with twice as many passes
- * backward as forward, hence the 3. The other kernels are RoPE, attention and the norms of q and of
- * k, which have nothing to add to: two passes forward and three backward. The norm's output is
- * gathered once more for the gradient of the weight. */
+/* Rotary positions read and write q and k in either pass, and take the norms of heads with them,
+ * whose backward pass reads their inputs too. The norm's output is gathered once more for the
+ * gradient of the weight. */
 static void
 work(struct work *w, const struct sizes *z)
 {
 	const struct model_config *c = z->model;
 	struct heads n = heads_of(z);
 	int64_t rows = z->tokens, h = z->hidden;
+	bool rope = c->position == POSITION_ROPE, normed = c->qk_layernorm;
+	double heads = (double)(n.q + n.kv) * (double)rows;
 
 	work_gemm(w, rows, n.q + 2 * n.kv, h);
 	work_gemm(w, rows, h, n.q);
 	w->attention = 4 * (double)rows * keys_seen(c, (double)z->seq) * (double)n.q;
-	w->elements = w->stream = 3 * 2 * (double)h * (double)z->rows;
-	w->kernels = 4;
+	work_norm(w, z);
 	work_post_norm(w, z);
+	w->forward.act += (rope || normed ? 2 : 0) * heads;
+	w->forward.kernels += rope || normed;
+	w->backward.act += ((rope || normed ? 2 : 0) + (normed ? 1 : 0)) * heads;
+	w->backward.kernels += (rope || normed) + normed;
 	w->reductions = 2;
 	w->sent = (double)sent(z);
 	w->exchanges = 3;
 	w->scatters = 5;
 	w->overlap = true;
-	if (c->qk_layernorm) {
-		w->elements += (2 + 3) * (double)(n.q + n.kv) * (double)rows;
-		w->kernels += 2;
-	}
 }
 
 const struct block_kind block_attention = { "attention", in, params, buffers, ATTENTION_INPUT,

@@ -49,6 +49,16 @@ block_next(const struct block_kind *const *k, const struct model_config *c, int6
 	return found(k + 1, c, layer);
 }
 
+bool
+block_in_model(const struct block_kind *k, const struct model_config *c)
+{
+	int64_t layer = -1;
+
+	while (layer <= c->num_layers && !k->in(c, layer))
+		layer++;
+	return layer <= c->num_layers;
+}
+
 /* A number beyond the chunk's layers means all of them. */
 struct recompute_span
 block_recompute(const struct recompute *r, int64_t num_layers)

@@ -61,6 +61,9 @@ const struct block_kind *const *block_first(const struct model_config *c, int64_
 const struct block_kind *const *block_next(
     const struct block_kind *const *k, const struct model_config *c, int64_t layer);
 
+/* Whether any layer, or an end of the model, has one. */
+bool block_in_model(const struct block_kind *k, const struct model_config *c);
+
 /* Layers [0, layers) of a stage's chunk are recomputed by the backward pass, `chunk` at a time. */
 struct recompute_span {
 	int64_t layers, chunk;

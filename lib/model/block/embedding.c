@@ -32,7 +32,10 @@ in(const struct model_config *c, int64_t layer)
 static void
 work(struct work *w, const struct sizes *z)
 {
-	w->elements = 4.0 * (double)z->hidden * (double)z->tokens;
+	w->forward.act = 2.0 * (double)z->hidden * (double)z->tokens;
+	w->forward.kernels = 1;
+	w->backward.act = w->forward.act;
+	w->backward.kernels = 2;
 	w->reductions = 1;
 	w->scatters = 2;
 }

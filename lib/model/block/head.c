@@ -73,14 +73,19 @@ in(const struct model_config *c, int64_t layer)
 	return layer == c->num_layers;
 }
 
-/* The loss reads and writes the logits. */
+/* The loss reads the logits, of a long row once more what the chip's memory does not hold, and
+ * writes their gradients (docs/gpu.md 3). */
 static void
 work(struct work *w, const struct sizes *z)
 {
+	enum { ON_CHIP = 113 << 10 }; /* elements of a row, of 16 bits */
 	int64_t rows = z->tokens, v = z->vocab;
 
 	work_gemm(w, rows, v, z->hidden);
-	w->elements = 8 * (double)v * (double)rows;
+	w->gemm[0].count = int64_div_up(rows, head_rows(z));
+	work_norm(w, z);
+	w->backward.act += (double)(2 * v + (v > ON_CHIP ? v - ON_CHIP : 0)) * (double)rows;
+	w->backward.kernels += 2 * (int)w->gemm[0].count;
 	w->reductions = 1;
 	w->scatters = 2;
 }

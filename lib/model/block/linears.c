@@ -21,23 +21,13 @@ block_linears(const struct block_kind *k, const struct sizes *z)
 	return x;
 }
 
-static bool
-has_kind(const struct model_config *c, const struct block_kind *kind)
-{
-	int64_t layer = -1;
-
-	while (layer <= c->num_layers && !kind->in(c, layer))
-		layer++;
-	return layer <= c->num_layers;
-}
-
 struct linear_list
 model_linears(const struct sizes *z)
 {
 	struct linear_list x = { .count = 0 };
 
 	for (const struct block_kind *const *k = block_kinds; *k; k++)
-		if ((*k)->linears && has_kind(z->model, *k))
+		if ((*k)->linears && block_in_model(*k, z->model))
 			(*k)->linears(&x, z);
 	return x;
 }

@@ -83,8 +83,9 @@ in(const struct model_config *c, int64_t layer)
 	return layer >= 0 && layer < c->num_layers && !layer_has_experts(c, layer);
 }
 
-/* Norm, activation and residual sum, with twice as many passes backward as forward, hence the 3.
- * Collectives as in attention.c. */
+/* A gated activation reads its two halves and writes its output, and backward reads them with its
+ * gradient and writes their gradients and the output once more; another is the end of the GEMM
+ * before it, which writes both, and backward reads its input. Collectives as in attention.c. */
 static void
 work(struct work *w, const struct sizes *z)
 {
@@ -93,11 +94,9 @@ work(struct work *w, const struct sizes *z)
 	work_gemm(w, rows, fc1, h);
 	w->gemm[0].recompute = RECOMPUTE_MLP;
 	work_gemm(w, rows, h, f);
-	w->elements =
-	    3 * (2 * (double)h * (double)z->rows + ((double)fc1 + (double)f) * (double)rows);
-	w->stream = 3 * 2 * (double)h * (double)z->rows;
-	w->kernels = 3;
+	work_norm(w, z);
 	work_post_norm(w, z);
+	work_activation(w, z, (double)f * (double)rows);
 	w->reductions = 2;
 	w->scatters = 5;
 	w->overlap = true;

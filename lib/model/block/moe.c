@@ -182,31 +182,40 @@ in(const struct model_config *c, int64_t layer)
 	return layer >= 0 && layer < c->num_layers && layer_has_experts(c, layer);
 }
 
-/* The router's GEMM is not counted, as in Megatron-LM. Rows are spread and summed in each pass;
- * the others of the experts' passes are those of an MLP with as many rows. */
+/* The router's GEMM is not counted, as in Megatron-LM. Rows are spread and summed in each pass,
+ * and their gradients read once more for the weights; the activations are those of an MLP with as
+ * many rows. Between ranks rows are laid side by side before they go and after they came. The other
+ * kernels choose experts, count rows and find their places. */
 static void
 work(struct work *w, const struct sizes *z)
 {
 	int64_t rows = z->tokens, h = z->hidden, n = routed(z), f = expert_ffn(z),
-		fc1 = sizes_gated(z, f), f_all = shared_ffn(z), fc1_all = sizes_gated(z, f_all);
+		fc1 = sizes_gated(z, f), f_all = shared_ffn(z), fc1_all = sizes_gated(z, f_all),
+		local = z->model->num_experts / layout_expert_ranks(z->layout);
+	double moved = 2 * (double)h * ((double)z->rows + (double)n);
 
 	work_gemm(w, n, fc1, h);
 	work_gemm(w, n, h, f);
-	w->gemm[0].gradient_in_16 = w->gemm[1].gradient_in_16 = true;
-	w->elements = 3 *
-	    (2 * (double)h * (double)z->rows +
-		((double)fc1 + (double)f + 4 * (double)h) * (double)n);
-	w->stream = 3 * 2 * (double)h * (double)z->rows;
-	w->kernels = 9;
+	for (int i = 0; i < 2; i++) {
+		w->gemm[i].gradient_in_16 = w->gemm[i].grouped = true;
+		w->gemm[i].count = local;
+	}
+	work_norm(w, z);
+	work_activation(w, z, (double)f * (double)n);
+	w->forward.act += moved;
+	w->forward.kernels += 8;
+	w->backward.act += moved + (double)h * (double)n;
+	w->backward.kernels += 8;
 	if (layout_expert_holders(z->layout) > 1) {
 		w->routed = (double)n * (double)h;
 		w->routings = 4;
+		w->forward.act += 2 * 2 * w->routed;
+		w->backward.act += 2 * 2 * w->routed;
 	}
 	if (f_all) {
 		work_gemm(w, rows, fc1_all, h);
 		work_gemm(w, rows, h, f_all);
-		w->elements += 3 * (double)(fc1_all + f_all) * (double)rows;
-		w->kernels++;
+		work_activation(w, z, (double)f_all * (double)rows);
 		w->reductions = 2;
 		w->scatters = 5;
 	}

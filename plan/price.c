@@ -1,0 +1,310 @@
+/*
+ * price.c - seconds of operations
+ *
+ * An operation takes the longer of its arithmetic and of its bytes, each at a rate that the device
+ * reaches, and the start of its kernel. Nothing is rounded or random, so equal inputs give equal
+ * tables.
+ */
+#include "plan/price.h"
+#include "lib/model/block/workspace.h"
+
+#include <string.h>
+
+/* --- products --------------------------------------------------------------------------------- */
+
+/* Edges of an output tile; the K at which a GEMM reaches half of its asymptotic rate; the most
+ * parts into which one cuts its sum where it has few tiles. */
+enum { TILE = 128, K_HALF = 64, SPLITS = 16 };
+
+/* Scales of blocks of 128 in place of one of a tensor: 22.7 against 18.2 ms for the GEMMs of a
+ * layer of Llama 8B, of which the copies take 1.5 (results.tsv, 4c83f22e). */
+static const double of_blocks = 0.8;
+/* GEMMs of experts in one kernel beside one of the same size, in the mean of two models
+ * (docs/SPEED.md 5). */
+static const double of_groups = 0.97;
+
+/* Traffic of bytes through the device memory. */
+static double
+moved(const struct hardware *hw, double bytes)
+{
+	return bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
+}
+
+/* The share of multiprocessors at work in the waves of output tiles, times what the depth of the
+ * sum leaves of the rate. A sum may be cut into parts, which make more tiles. Rows and columns
+ * beyond the edge count as idle. */
+static double
+shape_share(const struct hardware *hw, double m, double n, double k, double count)
+{
+	double tiles = ceil(m / TILE) * ceil(n / TILE) * count,
+	       used = m * n * count / (TILE * TILE);
+	double best = 0;
+
+	if (hw->num_sms < 1)
+		return k / (k + K_HALF);
+	/* With many waves the last one hardly counts. */
+	if (tiles >= 16 * hw->num_sms)
+		return used / (ceil(tiles / hw->num_sms) * hw->num_sms) * k / (k + K_HALF);
+	for (int parts = 1; parts <= SPLITS && (parts == 1 || k / parts >= 8 * TILE); parts *= 2) {
+		double waves = ceil(tiles * parts / hw->num_sms) * hw->num_sms;
+		double share = used * parts / waves * (k / parts) / (k / parts + K_HALF);
+
+		best = fmax(best, share);
+	}
+	return best;
+}
+
+static double
+product(const struct run_case *r, const struct operation *o)
+{
+	const struct hardware *hw = r->hw;
+	double m = (double)o->m, n = (double)o->n, k = (double)o->k, count = (double)o->count;
+	double together = o->grouped ? count : 1, times = count / together;
+	double out = o->accumulate ? 8 : (double)dtype_size(r->shape->dtype);
+	double bytes = together * ((double)dtype_size(o->type) * (m * k + k * n) + out * m * n);
+	double e = hw->gemm_efficiency * shape_share(hw, m, n, k, together), flop_time;
+	bool eight = dtype_is_float8(o->type);
+	int align = hw->fp8 ? 8 : 64;
+
+	if (eight)
+		e *= hw->fp8_efficiency * (o->blocks ? of_blocks : 1);
+	if (o->grouped)
+		e *= of_groups;
+	/* Rows that do not begin on a multiple of 16 bytes, or before Hopper of 128, miss the fast
+	 * loads. */
+	if (hw->num_sms > 0 && (o->n % align || o->k % align))
+		e *= 0.8;
+	flop_time = 2 * together * m * n * k / (hardware_peak(hw, o->type) * e);
+	return times * (fmax(flop_time, moved(hw, bytes)) + hw->kernel_us * 1e-6);
+}
+
+/* --- attention -------------------------------------------------------------------------------- */
+
+/* The rate of an implementation over that of our kernels for Hopper: cuDNN's, theirs with capped
+ * scores, the tiled kernels', in both passes together. Source: docs/gpu.md 1.6. */
+static double
+implementation(const struct run_case *r)
+{
+	const struct model_config *c = r->model;
+	bool capped = c->attn_logit_softcapping > 0;
+
+	if (!r->hw->hopper)
+		return 1;
+	if (hopper_serves(c, r->shape, true))
+		return capped ? 0.75 : 1;
+	return capped || r->shape->reset_attention_mask || c->attention_dropout > 0 ? 0.27 : 0.9;
+}
+
+/* Of heads of 128 and long sequences; short ones lose the tiles on the diagonal, and narrow heads
+ * wait for exponentials. The constants are those of the two curves through the rows of docs/gpu.md
+ * 1.6: 1,024 to 8,192 positions, heads of 64 and of 128. A quarter of the time is the forward
+ * pass's, by the same table. */
+static double
+attention(const struct run_case *r, const struct operation *o)
+{
+	enum { KEYS_HALF = 300, WIDTH_HALF = 29 };
+	const struct hardware *hw = r->hw;
+	double d = (double)r->model->kv_channels;
+	double rate = hw->attention_efficiency * o->keys / (o->keys + KEYS_HALF) *
+	    (1 + WIDTH_HALF / 128.0) / (1 + WIDTH_HALF / d) * (r->model->kv_channels % 8 ? 0.9 : 1);
+	bool backward = o->pass == OPERATION_BACKWARD;
+	double forward = o->flops / (backward ? 2.5 : 1), both;
+
+	both = 3.5 * forward / (hardware_peak(hw, r->shape->dtype) * rate * implementation(r));
+	return both * (backward ? 0.75 : 0.25) +
+	    moved(hw, hw->attention_passes * (backward ? 2.2 : 1) * 2 * 2 * o->bytes) +
+	    o->kernels * hw->kernel_us * 1e-6;
+}
+
+/* --- exchanges -------------------------------------------------------------------------------- */
+
+/* Rows of 4 KiB between GPUs of a host go at 260 GB/s, where 338 of 450 are those of large arrays
+ * (results.tsv, 7f200154). */
+static const double of_rows = 260 / 338.0;
+/* What context ranks wait for each other, as a share of attention's time. Eight layers at 32,768
+ * positions wait 68 ms for their gathers (results.tsv, 6a80849c), twice what these bytes take, of
+ * 460 ms of attention: the ranks of a host do not run at one speed. */
+static const double of_attention = 0.07;
+
+/* How many of n ranks share a node, when neighbours among them are `stride` apart in rank
+ * numbers. */
+static double
+near(const struct run_case *r, int64_t n, int64_t stride)
+{
+	return fmin(fmax(floor(r->hw->gpus_per_node / (double)stride), 1), (double)n);
+}
+
+/* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an
+ * all-reduce. `inside` of its ranks share a node. */
+static double
+ring(const struct run_case *r, int64_t size, double inside, double bytes)
+{
+	const struct hardware *hw = r->hw;
+	double seconds = 0, nodes = ceil((double)size / inside);
+
+	if (size == 1)
+		return 0;
+	if (inside > 1)
+		seconds = (inside - 1) / inside * bytes /
+			(hw->link_bandwidth * 1e9 * hw->link_efficiency) +
+		    hw->link_us * 1e-6;
+	/* Between nodes each rank sends its part of the reduction inside the node. */
+	if (nodes > 1)
+		seconds += (nodes - 1) / nodes * bytes / inside /
+			(hw->network_bandwidth * 1e9 * hw->network_efficiency) +
+		    hw->network_us * 1e-6 * log2(nodes);
+	return seconds;
+}
+
+/* Reduce-scatter and all-gather, one direction each. bytes is the size of the array, not of the
+ * traffic. */
+static double
+all_reduce(const struct run_case *r, int64_t size, int64_t stride, double bytes)
+{
+	return 2 * ring(r, size, near(r, size, stride), bytes);
+}
+
+/* A ring of the ranks that differ on these axes alone. */
+static double
+ring_along(const struct run_case *r, unsigned axes, double bytes)
+{
+	double inside = 1;
+	int64_t size = 1;
+
+	for (int a = 0; a < AX_COUNT; a++)
+		if (axes & AX_BIT(a)) {
+			int64_t n = layout_size(r->layout, (enum axis)a);
+
+			size *= n;
+			inside *= near(r, n, layout_stride(r->layout, (enum axis)a));
+		}
+	return ring(r, size, inside, bytes);
+}
+
+/* To the next stage, over links of a node where all stages of a pipeline share one. */
+static double
+message(const struct run_case *r, double bytes)
+{
+	const struct hardware *hw = r->hw;
+	int64_t p = r->layout->pipeline_model_parallel_size;
+	bool inside = (double)(p * layout_stride(r->layout, AX_PP)) <= hw->gpus_per_node;
+	double bus = inside ? hw->link_bandwidth * hw->link_efficiency
+			    : hw->network_bandwidth * hw->network_efficiency;
+
+	return bytes / (bus * 1e9) + (inside ? hw->link_us : hw->network_us) * 1e-6;
+}
+
+static double
+exchange(const struct run_case *r, const struct operation *o)
+{
+	const struct layout *l = r->layout;
+	int64_t holders = layout_expert_holders(l), same = layout_expert_data_ranks(l);
+
+	if (o->axes == OPERATION_EXPERT_DATA)
+		return ring(r, same, near(r, same, holders), o->bytes);
+	if (o->class == OPERATION_EXPERTS)
+		return ring(r, holders, near(r, holders, 1), o->bytes) / of_rows;
+	if (o->class == OPERATION_STAGES)
+		return message(r, o->bytes);
+	if (o->axes == AX_BIT(AX_PP)) /* the ends of a pipeline */
+		return all_reduce(r, 2,
+		    layout_stride(l, AX_PP) * (l->pipeline_model_parallel_size - 1), o->bytes);
+	return ring_along(r, o->axes, o->bytes);
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+/* The rank that gets the most rows holds up the others; balanced routers are for benchmarks. */
+static double
+skew(const struct run_case *r, const struct operation *o)
+{
+	bool even = r->shape->random_logits || layout_expert_ranks(r->layout) == 1;
+
+	return o->routed && !even ? r->hw->expert_skew : 1;
+}
+
+/* The host's memory is shared by its ranks; a link goes both ways. */
+static double
+host(const struct run_case *r, const struct operation *o)
+{
+	/* GB/s at which a host of 8 GPUs updates: docs/SPEED.md 4 */
+	static const double memory = 110e9;
+	double ranks = fmin(r->hw->gpus_per_node, (double)layout_world(r->layout));
+
+	if (o->pass == OPERATION_STEP && !strcmp(o->name, "update on the host"))
+		return o->bytes * ranks / memory;
+	return o->bytes / (r->hw->host_bandwidth * 1e9 * r->hw->host_efficiency);
+}
+
+double
+price_operation(const struct run_case *r, const struct operation *o)
+{
+	const struct hardware *hw = r->hw;
+	double starts = o->kernels * hw->kernel_us * 1e-6;
+
+	switch (o->class) {
+	case OPERATION_PRODUCT: return skew(r, o) * product(r, o);
+	case OPERATION_ATTENTION: return attention(r, o);
+	case OPERATION_MEMORY: return skew(r, o) * moved(hw, o->bytes) + starts;
+	case OPERATION_UPDATE:
+		return moved(hw, o->bytes) +
+		    (o->flops > 0 ? o->flops / (hardware_peak(hw, o->type) * hw->gemm_efficiency)
+				  : 0);
+	case OPERATION_HOST: return host(r, o);
+	default: return skew(r, o) * exchange(r, o);
+	}
+}
+
+/* What of an exchange the operations beside it hide. Parts wait for each other, so that a share of
+ * it stays even where there is room. */
+static double
+hidden(const struct run_case *r, const struct operation *o, double seconds, const double *alone)
+{
+	double room = 0;
+
+	/* Nothing of gathers of keys was hidden (of_attention). */
+	if (o->class == OPERATION_CONTEXT && r->shape->context_form == CONTEXT_GATHER)
+		return 0;
+	for (int i = 0; i < o->num_beside; i++)
+		room += o->beside[i].operation == OPERATION_ROOM
+		    ? seconds
+		    : o->beside[i].share * alone[o->beside[i].operation];
+	return fmin(room, seconds * r->hw->layer_overlap);
+}
+
+static void
+take(struct price *p, const struct operation *o, double seconds)
+{
+	p->part[o->class] += seconds;
+	p->launches += o->kernels;
+}
+
+static void
+wait_for_context(struct block_price *b)
+{
+	struct price *const of[] = { &b->forward, &b->again, &b->backward };
+
+	for (int i = 0; i < 3; i++)
+		of[i]->part[OPERATION_CONTEXT] += of_attention * of[i]->part[OPERATION_ATTENTION];
+}
+
+void
+price_block(const struct run_case *r, const struct operation_list *x, struct block_price *out)
+{
+	double alone[OPERATIONS_MAX];
+
+	memset(out, 0, sizeof *out);
+	for (int i = 0; i < x->count; i++)
+		alone[i] = price_operation(r, &x->item[i]);
+	for (int i = 0; i < x->count; i++) {
+		const struct operation *o = &x->item[i];
+		bool forward = o->pass == OPERATION_FORWARD;
+		double seconds = alone[i] - hidden(r, o, alone[i], alone);
+
+		take(forward ? &out->forward : &out->backward, o, seconds);
+		if (forward && !o->ends)
+			take(&out->again, o, seconds);
+	}
+	if (r->layout->context_parallel_size > 1)
+		wait_for_context(out);
+}

@@ -1,0 +1,37 @@
+/*
+ * price.h - the seconds of operations (lib/model/operations.h) on a device
+ *
+ * Every rate is here or in lib/model/hardware.c, and what was measured for it is named there.
+ * Source: docs/planning.md 2.
+ */
+#ifndef PLAN_PRICE_H
+#define PLAN_PRICE_H
+
+#include "lib/model/hardware.h"
+#include "lib/model/operations.h"
+
+struct run_case {
+	const struct model_config *model;
+	const struct layout *layout;
+	const struct train_shape *shape;
+	const struct hardware *hw;
+	struct memory_stages *stages; /* of the layout; not for time_blocks */
+	struct operation_owned owned; /* on the largest stage; not for time_blocks */
+};
+
+/* An operation alone, once; nothing of it is hidden. */
+double price_operation(const struct run_case *r, const struct operation *o);
+/* A pass of a block: seconds of each class, exchanges less what the operations beside them hide.
+ * launches: kernels that the host starts. */
+struct price {
+	double part[OPERATION_CLASSES];
+	double launches;
+};
+/* Of the list of a block: its forward pass, the same once more where the layer is recomputed, and
+ * its backward pass, with the modules that it repeats. */
+struct block_price {
+	struct price forward, again, backward;
+};
+void price_block(const struct run_case *r, const struct operation_list *x, struct block_price *out);
+
+#endif
