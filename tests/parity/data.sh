@@ -39,10 +39,10 @@ corpora()
 	grep '"corpus"' "$1" | sed 's/, "lm_loss".*//; s/}$//'
 }
 
-# steps FILE: its other lines
+# steps FILE: its lines of steps
 steps()
 {
-	grep -v '"corpus"' "$1"
+	grep '"grad_norm"' "$1"
 }
 
 # Every layout trains on the same samples of the same corpora: losses as in layouts.sh, of each
