@@ -5,28 +5,7 @@
 #include "plan/options.h"
 #include "plan/prepare.h"
 #include "plan/search.h"
-
-/* What every verb checks first: the options and the model. */
-static int
-begin(const struct opt_parse *p, int argc, char **argv, struct model_config *c, struct err *e)
-{
-	const struct plan_config *cfg = p->cfg;
-	const struct run_options *o = &cfg->run;
-
-	if (argc > 0)
-		err_set(
-		    e, "operand '%s': mplan takes none; option files come with --config", argv[0]);
-	else if (!cfg->world_size)
-		err_set(e, "--world-size: is needed");
-	else if (o->bf16 + o->fp16 + o->fp64 > 1)
-		err_set(e, "--bf16, --fp16 and --fp64 exclude each other: give one of them");
-	else if (run_model(p, o, 0, c, e) == 0) {
-		if (o->seq_length || c->max_position_embeddings)
-			return 0;
-		err_set(e, "--seq-length: is needed");
-	}
-	return CLI_USAGE;
-}
+#include "plan/timetable.h"
 
 /* The plan of the layout that was typed; an illegal layout is a "no" (status 1), not wrong
  * usage. */
@@ -36,7 +15,7 @@ resolve(const struct opt_parse *p, int argc, char **argv, struct run_plan *plan,
 	const struct plan_config *cfg = p->cfg;
 	struct model_config model;
 	struct str notes = { 0 };
-	int rc = begin(p, argc, argv, &model, e);
+	int rc = plan_begins(p, argc, argv, &model, e) < 0 ? CLI_USAGE : 0;
 
 	if (rc == 0 && run_resolve(p, &cfg->run, cfg->world_size, 0, plan, &notes, e) < 0)
 		rc = CLI_FAILED;
@@ -91,6 +70,21 @@ run_draw(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return 0;
 }
 
+/* mplan time: the seconds of a step by part. */
+static int
+run_time(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	struct hardware hw;
+	struct run_plan plan;
+	int rc = time_needs(p, e) < 0 ? CLI_USAGE : resolve(p, argc, argv, &plan, e);
+
+	if (rc == 0) {
+		time_device(p, &plan, &hw);
+		timetable_print(&plan, &hw, stdout);
+	}
+	return rc;
+}
+
 /* mplan search: the best layouts, and the best of all as a file. */
 static int
 run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
@@ -99,7 +93,7 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	struct search s = { 0 };
 	struct search_input in;
 	struct str why = { 0 }, text = { 0 }, cost = { 0 };
-	int rc = search_needs(p, e) < 0 ? -1 : begin(p, argc, argv, &in.model, e);
+	int rc = search_needs(p, e) < 0 ? -1 : plan_begins(p, argc, argv, &in.model, e);
 
 	if (rc < 0 || search_for(p, &in, e) < 0)
 		return CLI_USAGE;
@@ -166,6 +160,13 @@ static const struct verb *const verbs[] = {
 	    .cfg_size = sizeof(struct plan_config),
 	    .run_given = run_draw,
 	    .common = PLAN_COMMON },
+	&(const struct verb){ .name = "time",
+	    .operands = "",
+	    .summary = "print what each part of a step takes on a device",
+	    .opts = plan_time_opts,
+	    .cfg_size = sizeof(struct plan_config),
+	    .run_given = run_time,
+	    .common = "gpu " PLAN_COMMON },
 	&(const struct verb){ .name = "search",
 	    .operands = "",
 	    .summary = "rank the layouts that fit a device by the time of a step",

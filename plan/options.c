@@ -48,6 +48,9 @@ const struct opt plan_draw_opts[] = { WORLD,
 	    .help = "one row per pass instead: a table of when it starts and ends" },
 	RUN_OPTS(struct plan_config, run), OPT_END };
 
+const struct opt plan_time_opts[] = { WORLD, HARDWARE_OPTS(struct plan_config, hw, gpu),
+	RUN_OPTS(struct plan_config, run), OPT_END };
+
 const struct opt plan_search_opts[] = { WORLD,
 	{ .name = "top",
 	    .type = OPT_INT,

@@ -20,8 +20,8 @@ struct plan_config {
 	bool force;
 };
 
-extern const struct opt plan_check_opts[], plan_mem_opts[], plan_draw_opts[], plan_search_opts[],
-    plan_report_opts[];
+extern const struct opt plan_check_opts[], plan_mem_opts[], plan_draw_opts[], plan_time_opts[],
+    plan_search_opts[], plan_report_opts[];
 
 /* What most plans have, for --help. */
 #define PLAN_COMMON \

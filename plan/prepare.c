@@ -1,8 +1,47 @@
 /*
- * prepare.c - from options to a search of plans
+ * prepare.c - from options to plans and devices
  */
 #include "plan/prepare.h"
 #include "plan/options.h"
+
+int
+plan_begins(const struct opt_parse *p, int argc, char **argv, struct model_config *c, struct err *e)
+{
+	const struct plan_config *cfg = p->cfg;
+	const struct run_options *o = &cfg->run;
+
+	if (argc > 0)
+		err_set(
+		    e, "operand '%s': mplan takes none; option files come with --config", argv[0]);
+	else if (!cfg->world_size)
+		err_set(e, "--world-size: is needed");
+	else if (o->bf16 + o->fp16 + o->fp64 > 1)
+		err_set(e, "--bf16, --fp16 and --fp64 exclude each other: give one of them");
+	else if (run_model(p, o, 0, c, e) == 0) {
+		if (o->seq_length || c->max_position_embeddings)
+			return 0;
+		err_set(e, "--seq-length: is needed");
+	}
+	return -1;
+}
+
+int
+time_needs(const struct opt_parse *p, struct err *e)
+{
+	if (opt_given(p, "gpu") || opt_given(p, "tflops"))
+		return 0;
+	return err_set(e, "--gpu: is needed, or --tflops and what else is known of the device");
+}
+
+void
+time_device(const struct opt_parse *p, struct run_plan *plan, struct hardware *hw)
+{
+	const struct plan_config *cfg = p->cfg;
+
+	hardware_resolve(p, cfg->gpu, &cfg->hw, hw);
+	if (opt_given(p, "gpu"))
+		plan->shape.hopper = hw->hopper ? HOPPER_YES : HOPPER_NO;
+}
 
 /* What the search may choose: layout options that were typed hold for every plan. */
 int

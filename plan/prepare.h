@@ -1,11 +1,19 @@
 /*
- * prepare.h - from options to a search of plans
+ * prepare.h - from options to plans and devices
  */
 #ifndef PLAN_PREPARE_H
 #define PLAN_PREPARE_H
 
+#include "lib/model/options.h"
 #include "plan/search.h"
 
+/* What every verb checks first: the options and the model; -1 with the reason. */
+int plan_begins(
+    const struct opt_parse *p, int argc, char **argv, struct model_config *c, struct err *e);
+/* Whether a device is described, which the time of a plan needs; the device, which the plan
+ * learns. */
+int time_needs(const struct opt_parse *p, struct err *e);
+void time_device(const struct opt_parse *p, struct run_plan *plan, struct hardware *hw);
 /* What the search cannot do without, in one line; -1 when some of it is missing. */
 int search_needs(const struct opt_parse *p, struct err *e);
 /* What the search may choose, of a struct plan_config. */

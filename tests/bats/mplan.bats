@@ -41,10 +41,10 @@ column()
 
 @test "no arguments, unknown verb, help, version" {
 	refused 2 "mplan: no verb given; --help lists the verbs" mplan
-	refused 2 "mplan: unknown verb 'time'; --help lists the verbs" mplan time
+	refused 2 "mplan: unknown verb 'tyme'; --help lists the verbs" mplan tyme
 	run -0 mplan --help
 	help=$output
-	for verb in check mem draw search; do
+	for verb in check mem draw time search; do
 		[[ "$help" == *"  $verb "* ]]
 		run -0 mplan "$verb" --help
 		[[ "$output" == "usage: mplan $verb [options]"* ]]
@@ -63,6 +63,25 @@ column()
 	for page in mplan.1 mplan.5; do
 		[ -z "$(mandoc -Tlint "$TOP/man/$page" | grep -v 'referenced manual not found')" ]
 	done
+}
+
+@test "time: parts add up to the step, and rates follow from it" {
+	run -0 --separate-stderr mplan time --config 8b.conf --world-size 8 --gpu h200 \
+		--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+		--global-batch-size 16 --use-distributed-optimizer
+	echo "$output" | awk -F '\t' '
+		$1 == "step_seconds" { step = $2; next }
+		$1 ~ /_seconds$/ { sum += $2; share += $3 }
+		{ v[$1] = $2 }
+		END {
+			ok = (sum / step - 1) ^ 2 < 1e-8 && (share - 1) ^ 2 < 1e-4
+			ok = ok && (v["tokens_per_second"] * step / (16 * 2048) - 1) ^ 2 < 1e-8
+			ok = ok && v["tensor_exchanges_seconds"] > 0 && v["stage_wait_seconds"] > 0
+			ok = ok && v["tflops_full"] > v["tflops_causal"] && v["mfu_full"] < 0.8
+			exit !ok
+		}'
+	refused 2 "mplan: --gpu: is needed, or --tflops and what else is known of the device" \
+		mplan time --config 8b.conf --world-size 8
 }
 
 @test "check: a legal layout in one line" {

@@ -78,7 +78,7 @@ plan_of(const struct row *r, const char *shape, struct run_plan *plan, struct ha
 	for (char *w = strtok(text, " "); w && n < WORDS_MAX - 1; w = strtok(NULL, " "))
 		word[n++] = w;
 	word[n] = NULL;
-	opt_begin(&p, plan_search_opts, &cfg);
+	opt_begin(&p, plan_time_opts, &cfg);
 	rc = opt_argv(&p, &n, &argv, &e);
 	if (rc == 0)
 		rc = run_resolve(&p, &cfg.run, cfg.world_size, 0, plan, &notes, &e);
