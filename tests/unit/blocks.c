@@ -220,7 +220,8 @@ test_work(void)
 			}
 			CHECK(sum * l.tensor_model_parallel_size == matrix_elements(*k, &c));
 			CHECK((w.attention > 0) == (*k == &block_attention));
-			CHECK(w.elements > 0 && w.reductions > 0);
+			CHECK(w.forward.act + w.forward.stream > 0 && w.reductions > 0);
+			CHECK(w.backward.act + w.backward.stream > 0);
 			CHECK(w.scatters >= 2 * w.reductions);
 		}
 	}

@@ -32,12 +32,14 @@ in(const struct model_config *c, int64_t layer)
 	return c->layer_gain && layer >= 0 && layer < c->num_layers;
 }
 
-/* Reads and writes the stream, with twice as many passes backward as forward. */
+/* Reads and writes the stream; backward it reads the gradient and the input, and writes one. */
 static void
 work(struct work *w, const struct sizes *z)
 {
-	w->stream = 3 * 2 * (double)z->hidden * (double)z->rows;
-	w->kernels = 1;
+	double rows = (double)z->hidden * (double)z->rows;
+
+	w->forward = (struct work_bytes){ .stream = 2 * rows, .kernels = 1 };
+	w->backward = (struct work_bytes){ .stream = 3 * rows, .kernels = 1 };
 }
 
 const struct block_kind block_gain = { .name = "gain",
