@@ -255,22 +255,20 @@ write_tokenizer(struct job *j)
 		return -1;
 	}
 	if (j->model && tokenizer_is_json(j->model))
-		return 0;
+		return extras_write(&j->tokenizer.extras, j->place.tmp, j->e);
 	if (j->model)
 		return put_copy(j, "tokenizer.model", j->model);
 	return put_copy(j, "vocab.json", j->vocab) < 0 ? -1 : put_copy(j, "merges.txt", j->merges);
 }
 
-/* All files. generation_config.json holds the special ids of the model. */
+/* All files. */
 static int
 write_files(struct job *j)
 {
 	struct str config = { 0 }, generation = { 0 };
 
 	family_write_config(j->x.family, &j->config, dtype_torch_name(j->x.dtype), &config);
-	str_adds(&generation, "{\n  \"_from_model_config\": true");
-	family_write_ids(&j->config, false, &generation);
-	str_adds(&generation, "\n}\n");
+	extras_generation(&j->tokenizer.extras, &j->config, &generation, j->notes);
 	if (put(j, "config.json", &config) < 0 ||
 	    put(j, "generation_config.json", &generation) < 0) {
 		str_release(&generation);

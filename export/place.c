@@ -2,6 +2,7 @@
  * place.c - where an export is written, and how it gets its name
  */
 #include "export/place.h"
+#include "export/extras.h"
 #include "lib/base/cli.h"
 #include "lib/base/mem.h"
 #include "lib/base/target.h"
@@ -20,7 +21,8 @@
 static const char *const names[] = { "config.json", "generation_config.json", "model.safetensors",
 	"model-" DIGITS "-of-" DIGITS ".safetensors", "model.safetensors.index.json",
 	"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model",
-	"vocab.json", "merges.txt", NULL };
+	"vocab.json", "merges.txt", "added_tokens.json", "chat_template.jinja",
+	CHAT_TEMPLATES "/*.jinja", NULL };
 
 /* Without slashes at its end; the directory that a link leads to. */
 static int
@@ -127,7 +129,7 @@ place_begin(struct place *p, struct err *e)
 	return rc;
 }
 
-/* Removes a name of an export that the new one does not have, from the directory that it fills. */
+/* Removes what an earlier export wrote, from the directory that the new one fills. */
 static int
 clear(const struct place *p, struct err *e)
 {
@@ -139,8 +141,10 @@ clear(const struct place *p, struct err *e)
 		struct str path = { 0 };
 
 		str_addf(&path, "%s/%s", p->dst, de->d_name);
-		if (de->d_name[0] != '.' && strcmp(de->d_name, "lock") && unlink(path.buf) < 0 &&
-		    errno != ENOENT)
+		if (!strcmp(de->d_name, CHAT_TEMPLATES))
+			rc = io_remove_tree(path.buf, e);
+		else if (de->d_name[0] != '.' && strcmp(de->d_name, "lock") &&
+		    unlink(path.buf) < 0 && errno != ENOENT)
 			rc = err_sys(e, "replace", path.buf);
 		str_release(&path);
 	}

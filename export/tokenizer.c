@@ -20,6 +20,7 @@ tokenizer_release(struct tokenizer_files *t)
 	str_release(&t->json);
 	str_release(&t->config);
 	str_release(&t->special_map);
+	extras_release(&t->extras);
 	for (int i = 0; i < SPECIAL_COUNT; i++)
 		free(t->text[i]);
 	memset(t, 0, sizeof *t);

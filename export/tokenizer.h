@@ -10,6 +10,7 @@
 #ifndef EXPORT_TOKENIZER_H
 #define EXPORT_TOKENIZER_H
 
+#include "export/extras.h"
 #include "lib/base/err.h"
 #include "lib/base/str.h"
 
@@ -22,6 +23,7 @@ struct tokenizer_files {
 	struct str json;                /* tokenizer.json */
 	struct str config, special_map; /* tokenizer_config.json and special_tokens_map.json to
 					 * copy; empty: to be generated */
+	struct extras extras;           /* what else lies with a tokenizer.json */
 	int64_t tokens;
 	int64_t id[SPECIAL_COUNT]; /* -1: none */
 	char *text[SPECIAL_COUNT]; /* NULL: none; owned */

@@ -1,7 +1,7 @@
 /*
  * tokenizer_json.c - a run's own tokenizer.json, copied unchanged
  *
- * The file and the configs next to it are copied byte by byte, so that the model is used with the
+ * The file and those that belong to it are copied byte by byte, so that the model is used with the
  * tokenizer it was trained with. Opening it first proves that it is intact, and gives the ids that
  * config.json needs.
  */
@@ -32,25 +32,7 @@ tokenizer_is_json(const char *path)
 	return c == '{';
 }
 
-/* Reads a file of the same directory, if it exists. */
-static int
-read_beside(const char *json, const char *name, struct str *out, struct err *e)
-{
-	const char *slash = strrchr(json, '/');
-	struct str path = { 0 };
-	int rc;
-
-	if (slash)
-		str_add(&path, json, (size_t)(slash + 1 - json));
-	str_adds(&path, name);
-	rc = io_there(path.buf, e);
-	if (rc > 0)
-		rc = io_read_regular(path.buf, file_max, &out->buf, &out->len, e);
-	str_release(&path);
-	return rc;
-}
-
-/* The configs apply only to a file with the usual name, as for the tokenizer itself. */
+/* Other files apply only to one with the usual name, as for the tokenizer itself. */
 static int
 read_files(struct tokenizer_files *t, const char *json, struct err *e)
 {
@@ -61,9 +43,10 @@ read_files(struct tokenizer_files *t, const char *json, struct err *e)
 	if (n < name || strcmp(json + n - name, "tokenizer.json") != 0 ||
 	    (n > name && json[n - name - 1] != '/'))
 		return 0;
-	if (read_beside(json, "tokenizer_config.json", &t->config, e) < 0)
+	if (extras_read_file(json, "tokenizer_config.json", &t->config, e) < 0 ||
+	    extras_read_file(json, "special_tokens_map.json", &t->special_map, e) < 0)
 		return -1;
-	return read_beside(json, "special_tokens_map.json", &t->special_map, e);
+	return extras_read(&t->extras, json, e);
 }
 
 int

@@ -34,6 +34,7 @@ struct json_value {
 };
 
 struct json;
+struct str;
 
 /* name is for messages ("path: why"). The depth limit is 64. NULL on error. */
 struct json *json_parse(const char *text, size_t len, const char *name, struct err *e);
@@ -61,5 +62,7 @@ int json_double(
 int json_bool(const struct json_value *v, const char *key, bool def, bool *out, struct err *e);
 int json_string(
     const struct json_value *v, const char *key, const char *def, const char **out, struct err *e);
+/* Appends the value as Python's json.dumps would print it; NULL as null. */
+void json_print(struct str *out, const struct json_value *v);
 
 #endif

@@ -188,6 +188,26 @@ setup()
 	mexport -q --tokenizer-model tok ck again
 	for f in tokenizer.json tokenizer_config.json special_tokens_map.json; do cmp "tok/$f" "again/$f"; done
 	[ ! -e again/tokenizer.model ]
+	mkdir tok/additional_chat_templates
+	echo '{"<x>": 260}' >tok/added_tokens.json
+	for f in chat_template.jinja tokenizer.model vocab.json merges.txt additional_chat_templates/tools.jinja; do
+		echo "$f" >"tok/$f"
+	done
+	echo '{"temperature": 0.6, "eos_token_id": [499, 7], "stop": ["\u00e9", {"a": null}]}' \
+		>tok/generation_config.json
+	fails 0 "$(printf 'mexport: %s\n' \
+		"the model's vocabulary has 500 rows, 239 more than the tokenizer has tokens" \
+		"generation_config.json: \"eos_token_id\": [499, 7] -> 0, as in the model")" \
+		mexport --force --tokenizer-model tok ck again
+	for f in chat_template.jinja added_tokens.json tokenizer.model vocab.json merges.txt \
+		additional_chat_templates/tools.jinja; do cmp "tok/$f" "again/$f"; done
+	[ "$(tr -d ' \n' <again/generation_config.json)" = '{"temperature":0.6,"stop":["é",{"a":null}],"bos_token_id":0,"eos_token_id":0}' ]
+	printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 499723\n' >tok/tokenizer.model
+	fails 1 "mexport: tok/tokenizer.model: is a Git LFS pointer to a file of 499723 bytes, not that file: git lfs pull fetches it" \
+		mexport -q --tokenizer-model tok ck no
+	rm -r tok/additional_chat_templates tok/generation_config.json tok/tokenizer.model
+	mexport -q --force --tokenizer-model tok ck again
+	[ ! -e again/additional_chat_templates ]
 	echo '{' >tok/tokenizer.json
 	run mexport --tokenizer-model tok ck no
 	[ "$status" = 1 ]

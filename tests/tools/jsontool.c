@@ -14,30 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A value as text that tells types apart. */
-static void
-print(struct str *out, const struct json_value *v)
-{
-	switch (v ? v->type : JSON_NULL) {
-	case JSON_BOOL: str_adds(out, v->boolean ? "true" : "false"); break;
-	case JSON_INT: str_addf(out, "%lld", (long long)v->integer); break;
-	case JSON_FLOAT: str_add_double(out, v->number); break;
-	case JSON_STRING: str_add_json(out, v->string, v->len); break;
-	case JSON_ARRAY:
-	case JSON_OBJECT:
-		str_adds(out, v->type == JSON_ARRAY ? "[" : "{");
-		for (size_t i = 0; i < v->len; i++) {
-			if (v->item[i].key)
-				str_addf(out, "%s: ", v->item[i].key);
-			print(out, &v->item[i]);
-			str_addc(out, ' ');
-		}
-		str_adds(out, v->type == JSON_ARRAY ? "]" : "}");
-		break;
-	default: str_adds(out, "null");
-	}
-}
-
 /* Whether two values print alike. Members of nested objects must keep their order. */
 static bool
 same(const struct json_value *a, const struct json_value *b)
@@ -45,8 +21,8 @@ same(const struct json_value *a, const struct json_value *b)
 	struct str x = { 0 }, y = { 0 };
 	bool equal;
 
-	print(&x, a);
-	print(&y, b);
+	json_print(&x, a);
+	json_print(&y, b);
 	equal = !strcmp(x.buf, y.buf);
 	if (!equal)
 		fprintf(stderr, "jsontool: '%s': %s is not %s\n", a->key, y.buf, x.buf);
@@ -105,7 +81,7 @@ lines(const char *key)
 			fprintf(stderr, "jsontool: %s\n", e.msg);
 			return 1;
 		}
-		print(&s, json_get(json_root(j), key));
+		json_print(&s, json_get(json_root(j), key));
 		puts(s.buf);
 		str_release(&s);
 		json_free(j);
