@@ -16,7 +16,7 @@ same()
 {
 	local dir=$1
 	shift
-	fails 0 "$(printf 'mckpt: %s' "$@")" mckpt import "$dir" ck
+	fails 0 "$(printf 'mckpt: %s\n' "$@")" mckpt import "$dir" ck
 	mckpt diff ck plain >diff
 	mexport -q "$dir" out
 	cmp out/model.safetensors out-plain/model.safetensors
@@ -111,4 +111,134 @@ same()
 	run --separate-stderr mtrain $options --model plain --train-iters 2 --save run --load run
 	[ "$status" != 0 ]
 	[[ $stderr = *"the checkpoint has 'rotary-base 500000.0', the run 'rotary-base 10000.0'"* ]]
+}
+
+# rename FILE SCRIPT [DATA]: changes the header of a safetensors file by a script of sed, and appends
+# a file to its data
+rename()
+{
+	local n head
+	n=$(od -An -tu8 -N8 "$1")
+	head=$(tail -c +9 "$1" | head -c "$((n))" | sed "$2")
+	# shellcheck disable=SC2059 # bytes in octal
+	{
+		printf "\\$(printf %o $((${#head} & 255)))\\$(printf %o $((${#head} >> 8)))\\0\\0\\0\\0\\0\\0"
+		printf %s "$head"
+		tail -c "+$((n + 9))" "$1"
+		[ -z "${3:-}" ] || cat "$3"
+	} >renamed
+	mv renamed "$1"
+}
+
+# add DIR NAME DTYPE SHAPE DATA: one tensor more
+add()
+{
+	local file=$1/model.safetensors end
+	end=$(($(stat -c %s "$file") - 8 - $(od -An -tu8 -N8 "$file")))
+	rename "$file" "s/^{/{\"$2\":{\"dtype\":\"$3\",\"shape\":$4,\"data_offsets\":[$end,$((end + $(stat -c %s "$5")))]},/" "$5"
+}
+
+# refused_everywhere DIR LINE: by mckpt, mexport and mtrain alike
+refused_everywhere()
+{
+	fails 1 "mckpt: $2" mckpt import "$1" ck
+	fails 1 "mexport: $2" mexport "$1" out
+	run --separate-stderr mtrain --model plain --pretrained-checkpoint "$1" --num-threads 1 \
+		--mock-data --seq-length 8 --micro-batch-size 1 --global-batch-size 1 --train-iters 1 \
+		--lr 1e-3 --eval-iters 0
+	[ "$status" = 1 ]
+	[ "${stderr##*$'\n'}" = "mtrain: $2" ]
+	[ ! -e ck ] && [ ! -e out ]
+}
+
+# trains DIR: mtrain starts from it
+trains()
+{
+	mtrain -q --model "$1" --pretrained-checkpoint "$1" --num-threads 1 --mock-data \
+		--seq-length 8 --micro-batch-size 1 --global-batch-size 1 --train-iters 1 --lr 1e-3 \
+		--eval-iters 0
+}
+
+@test "names without model., with language_model. on either side, and of an adapter's base" {
+	mexport -q plain out-plain
+	cp -R plain bare
+	rename bare/model.safetensors 's/"model\./"/g'
+	mckpt import bare ck
+	mckpt diff ck plain >diff
+	trains bare
+	rm -r ck
+	sed 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' plain/config.json >bare/config.json
+	refused_everywhere bare "bare: a base model without 'lm_head.weight', but config.json says \"tie_word_embeddings\": false"
+	for prefix in language_model.model. model.language_model. base_model.model.model.; do
+		cp -R plain renamed.d
+		rename renamed.d/model.safetensors "s/\"model\\./\"$prefix/g"
+		mckpt import renamed.d ck
+		mckpt diff ck plain >diff
+		mexport -q renamed.d out
+		cmp out/model.safetensors out-plain/model.safetensors
+		rm -r ck out renamed.d
+	done
+}
+
+@test "tensors of other modalities, of MTP and of classifiers: passed over with a note, or refused" {
+	mexport -q plain out-plain
+	head -c 32 /dev/zero >data
+	cp -R plain tower
+	rename tower/model.safetensors 's/"model\./"model.language_model./g'
+	add tower model.visual.blocks.0.weight F32 '[8]' data
+	add tower model.visual.blocks.1.weight F32 '[8]' data
+	printf '{"model_type": "qwen3_vl", "vision_config": {"depth": 1}, "text_config": %s}' \
+		"$(cat plain/config.json)" >tower/config.json
+	same tower "tower/config.json: of a qwen3_vl model the text's part is read" \
+		"tower: not read: 2 tensors (0.0 MB) are of images or sound"
+	cp -R plain mtp
+	add mtp mtp.layers.0.eh_proj.weight F32 '[8]' data
+	same mtp "mtp: not read: 1 tensors (0.0 MB) are of layers that predict later tokens (MTP)"
+	cp -R plain score
+	add score score.weight F32 '[1,8]' data
+	refused_everywhere score "score: tensor 'score.weight' is of a classifier or a reward model, not of a language model"
+	cp -R plain foreign
+	add foreign model.layers.0.unheard.weight F32 '[8]' data
+	refused_everywhere foreign "foreign: tensor 'model.layers.0.unheard.weight' does not belong to a llama model of this config.json"
+}
+
+@test "a tensor in two shards is one, if its bytes are the same" {
+	mexport -q plain out-plain
+	mkdir twice
+	cp plain/config.json twice
+	cp plain/model.safetensors twice/model-00001-of-00002.safetensors
+	cp plain/model.safetensors twice/model-00002-of-00002.safetensors
+	printf '{"weight_map": {"model.norm.weight": "model-%s-of-00002.safetensors", "model.embed_tokens.weight": "model-%s-of-00002.safetensors"}}' \
+		00001 00002 >twice/model.safetensors.index.json
+	mckpt import twice ck
+	mckpt diff ck plain >diff
+	mexport -q twice out
+	cmp out/model.safetensors out-plain/model.safetensors
+	trains twice
+	rm -r ck out
+	truncate -s -1 twice/model-00002-of-00002.safetensors
+	printf '\001' >>twice/model-00002-of-00002.safetensors
+	refused_everywhere twice "twice: tensor 'model.norm.weight' is in model-00001-of-00002.safetensors and another one in model-00002-of-00002.safetensors"
+}
+
+@test "a tied head may have another type, but not other numbers" {
+	local n i
+	n=$(od -An -tu8 -N8 plain/model.safetensors)
+	# 88 numbers, 1 and -2 in turn
+	for i in $(seq 44); do printf '\0\0\200\77\0\0\0\300'; done |
+		dd of=plain/model.safetensors bs=1 seek=$((n + 8)) conv=notrunc status=none
+	for i in $(seq 44); do printf '\200\77\0\300'; done >head
+	mexport -q plain out-plain
+	cp -R plain tied
+	add tied lm_head.weight BF16 '[11,8]' head
+	mckpt import tied ck
+	mckpt diff ck plain >diff
+	mexport -q tied out
+	cmp out/model.safetensors out-plain/model.safetensors
+	trains tied
+	rm -r ck out
+	cp -R plain differs
+	printf '\001' | dd of=head bs=1 seek=174 conv=notrunc status=none
+	add differs lm_head.weight BF16 '[11,8]' head
+	refused_everywhere differs "differs: tensor 'lm_head.weight' differs from the embedding that config.json ties it to (\"tie_word_embeddings\": true): with false there the model has it as its output table"
 }
