@@ -139,7 +139,8 @@ family_read_gemma(
 		return err_set(e, "\"query_pre_attn_scalar\" must be at least 1");
 	if (rc == 0)
 		c->window_attn_skip_freq = pattern_every(every);
-	if (!c->window_size)
+	/* With fewer layers than that none lacks the window, as their list would say. */
+	if (!c->window_size || pattern_count(&c->window_attn_skip_freq, c->num_layers) == 0)
 		c->window_attn_skip_freq = (struct layer_pattern){ 0 };
 	c->normalization = NORMALIZATION_RMSNORM;
 	c->norm_placement = NORM_PLACEMENT_BOTH;
