@@ -97,6 +97,19 @@ struct tokenizer_piece tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 /* The id of the piece with these bytes, or -1. A control piece is preferred, since a word may have
  * the same spelling. Searches all pieces. */
 int64_t tokenizer_find_piece(const struct tokenizer *t, const char *bytes, size_t len);
+/* What a token stands for in a document. Holes, and pieces that are not used, are of no class. */
+enum surface { SURFACE_TEXT, SURFACE_BYTE, SURFACE_CONTROL, SURFACE_NONE };
+/* Appends the exact bytes of an id's token in a document: a blank for U+2581 where the tokenizer
+ * writes it so, and the byte of <0xNN>. A byte that is no character by itself is a SURFACE_BYTE in
+ * every kind of tokenizer. Of control pieces, the spelling. */
+enum surface tokenizer_surface(const struct tokenizer *t, int64_t id, struct str *out);
+bool tokenizer_has_text(const struct tokenizer *t); /* false: ids are their own text */
+/* Appends the ids that the model alone gives to the exact bytes of a piece: without normaliser,
+ * prefix, special tokens and template. -1 when it cannot take them: bytes that are not UTF-8, for a
+ * model of characters. */
+int tokenizer_encode_piece(
+    struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e);
+
 /* Appends ids that came from a file; one outside the vocabulary is an error. */
 int tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
     struct token_ids *out, struct err *e);

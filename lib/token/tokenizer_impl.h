@@ -12,10 +12,11 @@ struct tokenizer {
 	void *impl; /* the kind's own data, read-only after open */
 	int64_t vocab_size, special[TOKENIZER_SPECIALS];
 	uint64_t hash;
-	char hash_text[17];       /* set when it is open */
-	struct str notes;         /* a line each */
-	bool adds_bos;            /* encode adds it */
-	int64_t before, after;    /* ids that tokenizer_encode puts around a text; -1: none */
+	char hash_text[17];    /* set when it is open */
+	struct str notes;      /* a line each */
+	bool adds_bos;         /* encode adds it */
+	bool escaped;          /* texts of pieces have U+2581 for a blank, and <0xNN> for a byte */
+	int64_t before, after; /* ids that tokenizer_encode puts around a text; -1: none */
 	const char *unigram_ties; /* static; NULL: there is no such rule */
 	const char *like;         /* likewise: the release of transformers */
 	const char *release;      /* static; what makes another hash of the same files, or NULL */
@@ -40,6 +41,11 @@ struct tokenizer_kind {
 	void *(*worker_new)(const struct tokenizer *t);
 	void (*worker_free)(void *scratch);
 	int (*encode)(struct tokenizer_worker *w, const char *text, size_t len,
+	    struct token_ids *out, struct err *e);
+	/* Appends the ids that the model alone gives to len bytes: no normaliser, nothing put
+	 * before them, no special string, no template. Blanks are blanks. -1: it cannot take them.
+	 * NULL: the tokenizer has no text. */
+	int (*encode_piece)(struct tokenizer_worker *w, const char *text, size_t len,
 	    struct token_ids *out, struct err *e);
 	/* ids are in range, so it cannot fail */
 	void (*decode)(

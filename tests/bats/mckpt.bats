@@ -335,6 +335,34 @@ optimizer	false" ]
 	[ ! -e out ]
 }
 
+@test "resize-vocab: rows follow the pieces of SentencePiece models, and what it refuses" {
+	for i in $(seq 60); do
+		printf '{"text": "the quick brown fox number %d jumps over the lazy dog and runs"}\n' "$i"
+	done >t.jsonl
+	for size in 300 340; do
+		mtok train -q --sentencepiece-defaults -o $size.model --model-type bpe --vocab-size $size --byte-fallback t.jsonl
+	done
+	grow="mckpt resize-vocab --old-tokenizer-model 300.model --tokenizer-model 340.model"
+	shrink="mckpt resize-vocab --old-tokenizer-model 340.model --tokenizer-model 300.model"
+	refused 0 "mckpt: 500 rows: 263 same, 37 moved, 0 role, 0 map, 40 mean-of, 0 mean, 160 kept
+mckpt: 0 of 40 new rows are equal to another" $grow --report rows.tsv "$hf/llama" grown
+	[ "$(sed -n '296p;501p' rows.tsv | tr '\t' '/')" = "294/ num/mean-of/263 265 261/ |n|um/
+499//kept/499//" ]
+	refused 0 "mckpt: 300 rows: 263 same, 37 moved, 0 role, 0 map, 0 mean-of, 0 mean, 0 kept
+mckpt: rows of 40 old tokens are of no new token and are lost" $shrink --shrink grown small
+	is=$(mtok info --tokenizer-model 300.model | sed -n 's/^hash	//p')
+	other=$(mtok info --tokenizer-model 340.model | sed -n 's/^hash	//p')
+	mckpt info small | grep -qx "state_tokenizer	$is"
+	refused 1 "mckpt: small/iter_0000000: the old tokenizer has hash $other, but the weights are of one with $is" \
+		$shrink small out
+	refused 2 "mckpt: --tokenizer-model: needed: the new tokenizer" mckpt resize-vocab small out
+	refused 1 "mckpt: small/iter_0000000: --old-tokenizer-model: needed: no tokenizer lies beside the weights" \
+		mckpt resize-vocab --tokenizer-model 340.model small out
+	printf '5\t6\nx\n' >map
+	refused 1 "mckpt: map:2: must be an old token, a tab and a new one" $grow --map map small out
+	[ ! -e out ]
+}
+
 @test "a copy records where it comes from" {
 	mckpt import --dtype fp32 "$hf/llama" a
 	mckpt reshard --tensor-model-parallel-size 2 --no-optim a b

@@ -5,11 +5,13 @@
 #include "ckpt/averaged.h"
 #include "ckpt/derived.h"
 #include "ckpt/layered.h"
+#include "ckpt/resized.h"
 #include "ckpt/retold.h"
 #include "lib/base/io.h"
 #include "tests/check.h"
 #include "tests/made_checkpoint.h"
 #include "tests/sized_model.h"
+#include "tests/tiny_bpe.h"
 
 #include <unistd.h>
 
@@ -419,6 +421,315 @@ test_set(void)
 	CHECK_STR(e.msg, "a/iter_0000007: the tables are tied already");
 }
 
+/* --- vocabulary ------------------------------------------------------------------------------- */
+
+enum { FEW = 340, PADDED = TINY_TOKENS + 4 };
+
+static const struct tokenizer_spec all_pieces = { .vocab = "all.json", .merges = "all.txt" },
+				   few_pieces = { .vocab = "few.json", .merges = "few.txt" },
+				   permuted_pieces = { .vocab = "permuted.json",
+					   .merges = "all.txt" };
+
+/* The number of a token of the permuted vocabulary. */
+static int
+permuted(int i)
+{
+	return (i * 17 + 5) % (TINY_TOKENS + 1);
+}
+
+/* The tokens of all.json with other numbers, the end of text too. */
+static void
+write_permuted(const struct tiny_bpe *t)
+{
+	struct str text = { 0 };
+	struct err e;
+
+	for (int i = 0; i < TINY_TOKENS; i++) {
+		str_addc(&text, i ? ',' : '{');
+		str_add_json(&text, t->name[i], strlen(t->name[i]));
+		str_addf(&text, ":%d", permuted(i));
+	}
+	str_addf(&text, ",\"<|endoftext|>\":%d}", permuted(TINY_TOKENS));
+	CHECK(io_write_file("permuted.json", text.buf, text.len, &e) == 0);
+	str_release(&text);
+}
+
+/* Two vocabularies, the smaller of which has the first tokens of the other, and a third. */
+static void
+make_vocabularies(struct tiny_bpe *t)
+{
+	struct mt19937 rng;
+	struct err e;
+
+	mt19937_seed(&rng, 3);
+	tiny_make(t, &rng);
+	CHECK(tiny_write(t, "all.json", "all.txt", &e) == 0);
+	t->count = FEW;
+	CHECK(tiny_write(t, "few.json", "few.txt", &e) == 0);
+	t->count = TINY_TOKENS;
+	write_permuted(t);
+}
+
+static const char input[] = "embedding.word_embeddings.weight",
+		  first_moment[] = "embedding.word_embeddings.weight.exp_avg",
+		  average[] = "embedding.word_embeddings.weight.ema",
+		  output[] = "output_layer.weight";
+
+/* Onto the same tokenizer, and onto one whose tokens have other numbers and back: the same bytes,
+ * of moments and the average too, while rows of no token stay. */
+static void
+test_permuted(void)
+{
+	const struct resized_rule same = { .before = &all_pieces, .after = &all_pieces },
+				  there = { .before = &all_pieces, .after = &permuted_pieces },
+				  back = { .before = &permuted_pieces, .after = &all_pieces };
+	const char *const path[] = { "permuted", NULL };
+	int64_t n, h = 16;
+	double *x, *y;
+	struct err e;
+
+	CHECK(makes_of(&derived_resized, &same, "words", "words"));
+	write_as("permuted", &derived_resized, &there, "words");
+	x = numbers("words", first_moment, &n);
+	y = numbers("permuted", first_moment, &n);
+	for (int i = 0; i < PADDED; i++) {
+		int to = i <= TINY_TOKENS ? permuted(i) : i;
+
+		CHECK(!memcmp(x + i * h, y + to * h, (size_t)h * sizeof *x));
+	}
+	free(x);
+	free(y);
+	CHECK(makes_of(&derived_resized, &back, "permuted", "words"));
+	CHECK(!makes_of(&derived_resized, &same, "words", "permuted"));
+	/* the checkpoint says which tokenizer it is of now */
+	CHECK(run(&derived_resized, &there, path, &e) < 0);
+	CHECK(strstr(e.msg, "permuted/iter_0000007: the old tokenizer has hash ") == e.msg);
+}
+
+/* The tokens of some bytes by the first `count` ones: of the pairs that have a token the one of the
+ * lowest number is joined, the leftmost first. */
+static int
+merge_slowly(const struct tiny_bpe *t, int count, int token, int ids[32])
+{
+	int n = (int)t->len[token];
+
+	for (int i = 0; i < n; i++)
+		ids[i] = t->bytes[token][i];
+	for (;;) {
+		int best = count, at = 0;
+
+		for (int i = 0; i + 1 < n; i++)
+			for (int k = 256; k < best; k++)
+				if (t->left[k] == ids[i] && t->right[k] == ids[i + 1]) {
+					best = k;
+					at = i;
+				}
+		if (best == count)
+			return n;
+		ids[at] = best;
+		memmove(ids + at + 1, ids + at + 2, (size_t)(n - at - 2) * sizeof *ids);
+		n--;
+	}
+}
+
+/* The mean of rows, rounded as it is stored. */
+static float
+mean_at(const double *old, const int *ids, int n, int64_t column)
+{
+	double sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += old[ids[i] * 16 + column];
+	return (float)(sum / n);
+}
+
+/* Each new row of weights and their average is the mean of the old pieces; of moments 0. */
+static void
+test_pieces(const struct tiny_bpe *t)
+{
+	const struct resized_rule rule = { .before = &few_pieces, .after = &all_pieces };
+	static const char *const names[] = { input, output, average };
+	int64_t n;
+	int ids[32];
+
+	write_as("grown", &derived_resized, &rule, "small");
+	for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+		double *old = numbers("small", names[k], &n), *x = numbers("grown", names[k], &n);
+
+		CHECK(n == 16 * (TINY_TOKENS + 1));
+		CHECK(!memcmp(x, old, FEW * 16 * sizeof *x));
+		CHECK(!memcmp(x + TINY_TOKENS * 16, old + FEW * 16, 16 * sizeof *x));
+		for (int i = FEW; i < TINY_TOKENS; i++) {
+			int count = merge_slowly(t, FEW, i, ids);
+
+			for (int64_t c = 0; c < 16; c++)
+				CHECK(x[i * 16 + c] == (double)mean_at(old, ids, count, c));
+		}
+		free(old);
+		free(x);
+	}
+	{
+		double *x = numbers("grown", first_moment, &n);
+
+		for (int i = FEW * 16; i < TINY_TOKENS * 16; i++)
+			CHECK(x[i] == 0);
+		free(x);
+	}
+}
+
+/* The line of a token in the report. */
+static void
+test_report(const struct tiny_bpe *t)
+{
+	const struct resized_rule rule = { .before = &few_pieces, .after = &all_pieces };
+	const char *const path[] = { "small", NULL };
+	const struct derived_job job = job_of(&derived_resized, &rule, path);
+	struct err e = { "" };
+	struct derived *d = derived_open(&job, &e);
+	int ids[32], n = merge_slowly(t, FEW, FEW, ids);
+	struct str want = { 0 };
+	char *text, *line;
+
+	CHECK_STR(e.msg, "");
+	CHECK(resized_report(d, "report.tsv", &e) == 0);
+	CHECK(io_read_file("report.tsv", 0, &text, NULL, &e) == 0);
+	CHECK(strstr(text, "id\tpiece\tfrom\told_ids\told_pieces\tequal_to\n") == text);
+	CHECK(strstr(text, "\n97\ta\tsame\t97\ta\t\n") != NULL);
+	CHECK(strstr(text, "\n456\t<|endoftext|>\tmoved\t340\t<|endoftext|>\t\n") != NULL);
+	str_addf(&want, "\tmean-of\t%d", ids[0]);
+	for (int i = 1; i < n; i++)
+		str_addf(&want, " %d", ids[i]);
+	line = strstr(text, "\n340\t");
+	CHECK(line && strstr(line, want.buf) && strstr(line, want.buf) < strchr(line + 1, '\n'));
+	CHECK(strstr(d->s.notes.buf,
+		  "457 rows: 340 same, 1 moved, 0 role, 0 map, 116 mean-of, 0 mean, 0 kept\n") !=
+	    NULL);
+	free(text);
+	str_release(&want);
+	derived_close(d);
+}
+
+/* What else a new row begins with; noise is small, and the same for the same seed. */
+static void
+test_inits(void)
+{
+	struct resized_rule rule = { .before = &few_pieces, .after = &all_pieces, .seed = 1 };
+	int64_t n;
+	double *old = numbers("small", input, &n), *x, *mean;
+	int all[FEW + 1];
+
+	for (int i = 0; i <= FEW; i++)
+		all[i] = i;
+	rule.init = INIT_MEAN;
+	write_as("mean_rows", &derived_resized, &rule, "small");
+	mean = numbers("mean_rows", input, &n);
+	for (int64_t c = 0; c < 16; c++)
+		CHECK(mean[FEW * 16 + c] == (double)mean_at(old, all, FEW + 1, c));
+	rule.init = INIT_ZERO;
+	write_as("zero_rows", &derived_resized, &rule, "small");
+	x = numbers("zero_rows", input, &n);
+	for (int i = FEW * 16; i < TINY_TOKENS * 16; i++)
+		CHECK(x[i] == 0);
+	free(x);
+	rule.init = INIT_LAST;
+	write_as("last_rows", &derived_resized, &rule, "small");
+	x = numbers("last_rows", input, &n);
+	CHECK(!memcmp(x + FEW * 16, old + FEW * 16, 16 * sizeof *x));
+	free(x);
+	rule.init = INIT_NORMAL;
+	write_as("noise_rows", &derived_resized, &rule, "small");
+	CHECK(makes_of(&derived_resized, &rule, "small", "noise_rows"));
+	rule.seed = 2;
+	CHECK(!makes_of(&derived_resized, &rule, "small", "noise_rows"));
+	x = numbers("noise_rows", input, &n);
+	{
+		/* rows are of N(0, 1): so is what is left of the noise */
+		double sum = 0;
+
+		for (int i = FEW * 16; i < TINY_TOKENS * 16; i++)
+			sum += (x[i] - mean[i]) * (x[i] - mean[i]) / 1e-9;
+		CHECK_NEAR(sum / ((TINY_TOKENS - FEW) * 16), 1, 0.15);
+	}
+	free(x);
+	free(mean);
+	free(old);
+}
+
+/* Rows of tokens that are gone stay unless they are cut; a file says what else meets. */
+static void
+test_shrink(void)
+{
+	struct resized_rule keep = { .before = &all_pieces, .after = &few_pieces },
+			    cut = { .before = &all_pieces, .after = &few_pieces, .shrink = true };
+	const char *const path[] = { "words", NULL };
+	int64_t n, m;
+	double *x, *y;
+	struct err e;
+
+	y = numbers("words", input, &m);
+	write_as("kept", &derived_resized, &keep, "words");
+	x = numbers("kept", input, &n);
+	CHECK(n == m && !memcmp(x + (FEW + 1) * 16, y + (FEW + 1) * 16, 99 * 16 * sizeof *x));
+	free(x);
+	CHECK(io_write_file("map", "300\t97\n", 7, &e) == 0);
+	cut.map = "map";
+	write_as("cut", &derived_resized, &cut, "words");
+	x = numbers("cut", input, &n);
+	CHECK(n == (FEW + 1) * 16 && !memcmp(x + 97 * 16, y + 300 * 16, 16 * sizeof *x));
+	CHECK(!memcmp(x + FEW * 16, y + TINY_TOKENS * 16, 16 * sizeof *x));
+	free(x);
+	free(y);
+	CHECK(io_write_file("map", "a\tb\n\n12\tnone", 13, &e) == 0);
+	CHECK(run(&derived_resized, &cut, path, &e) < 0);
+	CHECK_STR(e.msg, "map:3: 'none' is no token of the new tokenizer");
+}
+
+static void
+test_vocabulary_refused(void)
+{
+	static const struct tokenizer_spec numbers_only = { .type = "NullTokenizer",
+		.vocab_size = 9 },
+					   none;
+	struct resized_rule rule = { .before = &all_pieces, .after = &numbers_only };
+	const char *const path[] = { "words", NULL }, *const small[] = { "small", NULL };
+	struct err e;
+
+	CHECK(run(&derived_resized, &rule, path, &e) < 0);
+	CHECK_STR(e.msg, "tokens of a NullTokenizer have no text: rows cannot be matched");
+	rule.after = &all_pieces;
+	CHECK(run(&derived_resized, &rule, small, &e) < 0);
+	CHECK_STR(e.msg,
+	    "small/iter_0000007: 341 rows of the vocabulary are fewer than the 457 tokens of the "
+	    "old tokenizer");
+	rule.before = &none;
+	CHECK(run(&derived_resized, &rule, path, &e) < 0);
+	CHECK_STR(e.msg,
+	    "words/iter_0000007: --old-tokenizer-model: needed: no tokenizer lies beside the "
+	    "weights");
+	CHECK(!io_exists("out"));
+}
+
+static void
+test_vocabulary(void)
+{
+	struct model_config words = tiny(2), small = tiny(2);
+	struct tiny_bpe t;
+
+	words.vocab_size = PADDED;
+	small.vocab_size = FEW + 1;
+	small.untie_embeddings_and_output_weights = words.untie_embeddings_and_output_weights =
+	    true;
+	make_vocabularies(&t);
+	make("words", &words, 1, DTYPE_F32);
+	make("small", &small, 1, DTYPE_F32);
+	test_permuted();
+	test_pieces(&t);
+	test_report(&t);
+	test_inits();
+	test_shrink();
+	test_vocabulary_refused();
+}
+
 /* --- all -------------------------------------------------------------------------------------- */
 
 int
@@ -451,6 +762,7 @@ main(void)
 	test_layers_refused();
 	test_parts();
 	test_set();
+	test_vocabulary();
 	CHECK(chdir("/") == 0);
 	io_remove_tree(dir, &e);
 	return check_done();

@@ -295,6 +295,16 @@ gpt2_encode(
 	return 0;
 }
 
+/* The bytes are one piece of the text, wherever the pattern would cut them. */
+static int
+gpt2_encode_piece(
+    struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
+{
+	(void)e;
+	bpe_encode_piece(w->impl, (const unsigned char *)text, len, out);
+	return 0;
+}
+
 /* Bytes are passed on unchanged, even incomplete characters. */
 static void
 gpt2_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out)
@@ -330,6 +340,7 @@ const struct tokenizer_kind tokenizer_gpt2 = {
 	.worker_new = gpt2_worker_new,
 	.worker_free = gpt2_worker_free,
 	.encode = gpt2_encode,
+	.encode_piece = gpt2_encode_piece,
 	.decode = gpt2_decode,
 	.piece = gpt2_piece,
 };

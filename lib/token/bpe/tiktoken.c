@@ -164,6 +164,16 @@ tiktoken_encode(
 	return 0;
 }
 
+/* The bytes are one piece of the text, wherever the pattern would cut them. */
+static int
+tiktoken_encode_piece(
+    struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
+{
+	(void)e;
+	bpe_encode_piece(w->impl, (const unsigned char *)text, len, out);
+	return 0;
+}
+
 /* An id may be neither a token nor special: a hole, which has no text. */
 static struct tokenizer_piece
 tiktoken_piece(const struct tokenizer *t, int64_t id)
@@ -197,6 +207,7 @@ const struct tokenizer_kind tokenizer_tiktoken = {
 	.worker_new = tiktoken_worker_new,
 	.worker_free = tiktoken_worker_free,
 	.encode = tiktoken_encode,
+	.encode_piece = tiktoken_encode_piece,
 	.decode = tiktoken_decode,
 	.piece = tiktoken_piece,
 };

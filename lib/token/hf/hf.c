@@ -98,6 +98,8 @@ hf_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 		rc = load(t, spec, path.buf, dir, e);
 	else
 		rc = hf_plan(t, spec, &(struct hf_files){ source, NULL, dir }, e);
+	t->escaped =
+	    !((struct hf *)t->impl)->decoder.bytes && !((struct hf *)t->impl)->splitter.bytes;
 	str_release(&path);
 	free(dir);
 	return rc;
@@ -290,6 +292,32 @@ hf_encode(struct tokenizer_worker *worker, const char *text, size_t len, struct 
 	return 0;
 }
 
+/* Past the steps that cut a text: the bytes are one piece. */
+static int
+hf_encode_piece(struct tokenizer_worker *worker, const char *text, size_t len,
+    struct token_ids *out, struct err *e)
+{
+	struct hf_worker *w = worker->impl;
+	const unsigned char *s = (const unsigned char *)text;
+
+	w->out = out;
+	if (w->bpe) {
+		bpe_encode_piece(w->bpe, s, len, out);
+		return 0;
+	}
+	if (w->hf->splitter.bytes)
+		return encode_letters(w, text, len, e);
+	if (utf8_check(s, len) < len)
+		return err_set(e, "not UTF-8");
+	str_clear(&w->letters);
+	for (size_t i = 0; i < len; i++)
+		if (text[i] == ' ')
+			str_adds(&w->letters, "\xe2\x96\x81");
+		else
+			str_addc(&w->letters, text[i]);
+	return encode_characters(w, w->letters.buf, w->letters.len, e);
+}
+
 /* Concatenation for byte-level, the decoder's steps for others. A hole has no text. */
 static void
 hf_decode(struct tokenizer_worker *worker, const uint32_t *ids, size_t count, struct str *out)
@@ -333,6 +361,7 @@ const struct tokenizer_kind tokenizer_hf = {
 	.worker_new = hf_worker_new,
 	.worker_free = hf_worker_free,
 	.encode = hf_encode,
+	.encode_piece = hf_encode_piece,
 	.decode = hf_decode,
 	.piece = hf_piece,
 };

@@ -69,6 +69,7 @@ sentencepiece_open(struct tokenizer *t, const struct tokenizer_spec *spec, struc
 	if (!t->impl)
 		return -1;
 	t->unigram_ties = spm_is_unigram(t->impl) ? unigram_ties_names[ties] : NULL;
+	t->escaped = true;
 	t->vocab_size = spm_size(t->impl);
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
 		t->special[i] = spm_special(t->impl, (enum tokenizer_special)i);
@@ -129,6 +130,14 @@ sentencepiece_encode(
 	return rc;
 }
 
+/* A line's end is no piece's text, so that of JapaneseSentencePiece is not looked for. */
+static int
+sentencepiece_encode_piece(
+    struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
+{
+	return spm_encode_exact(w->tokenizer->impl, w->impl, text, len, out, e);
+}
+
 /* Cannot fail: tokenizer_decode has checked that the ids are in range. */
 static void
 sentencepiece_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out)
@@ -159,6 +168,7 @@ const struct tokenizer_kind tokenizer_sentencepiece = {
 	.worker_new = sentencepiece_worker_new,
 	.worker_free = sentencepiece_worker_free,
 	.encode = sentencepiece_encode,
+	.encode_piece = sentencepiece_encode_piece,
 	.decode = sentencepiece_decode,
 	.piece = sentencepiece_piece,
 };

@@ -41,6 +41,11 @@ void spm_worker_free(struct spm_worker *w);
 int spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t len,
     struct token_ids *out, struct err *e);
 
+/* The same of text that is normalised already, with nothing put before it; it may have blanks. -1:
+ * it is not UTF-8. */
+int spm_encode_exact(const struct spm *m, struct spm_worker *w, const char *text, size_t len,
+    struct token_ids *out, struct err *e);
+
 /* Appends the text of ids, all below the size. */
 void spm_decode(const struct spm *m, const uint32_t *ids, size_t count, struct str *out);
 

@@ -7,6 +7,7 @@
  * for the next part. So memory does not depend on the text, as long as it can be cut.
  */
 #include "lib/base/mem.h"
+#include "lib/base/utf8.h"
 #include "lib/token/spm/spm_impl.h"
 #include "lib/token/spm/spmcache.h"
 
@@ -357,8 +358,36 @@ encode_buffer(const struct spm *m, struct spm_worker *w, bool final, struct toke
 	b->start = 0;
 }
 
+/* Begins the ids of a text. */
+static void
+begin_text(struct spm_worker *w, struct token_ids *out)
+{
+	w->text.start = w->text.len = 0;
+	w->uni.score = 0;
+	w->after_unk = 0;
+	w->out = out;
+	w->ids.pass = put_ids;
+	w->ids.ctx = w;
+}
+
+/* Large memory is freed: the next text may be short, and there may be many workers. */
+static void
+end_text(struct spm_worker *w)
+{
+	struct spm_buffer *b = &w->text;
+
+	if (b->cap > KEEP) {
+		free(b->bytes);
+		*b = (struct spm_buffer){ 0 };
+	}
+	if (w->ids.cap > KEEP)
+		token_ids_release(&w->ids);
+	spmbpe_worker_trim(&w->bpe, KEEP);
+	spmuni_worker_trim(&w->uni, KEEP);
+}
+
 /* A part that leaves much uncut is followed by a larger one, so that no text is tested too often.
- * Large memory is freed: the next text may be short, and there may be many workers. */
+ */
 int
 spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t len,
     struct token_ids *out, struct err *e)
@@ -369,12 +398,7 @@ spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t l
 
 	if (len == 0)
 		return 0;
-	b->start = b->len = 0;
-	w->uni.score = 0;
-	w->after_unk = 0;
-	w->out = out;
-	w->ids.pass = put_ids;
-	w->ids.ctx = w;
+	begin_text(w, out);
 	if (!spmnorm_begin(&m->normalizer, &t, text, len, b))
 		return 0;
 	do {
@@ -385,13 +409,34 @@ spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t l
 			return err_set(e, "more than 4294967294 bytes that cannot be cut");
 		encode_buffer(m, w, !more, out);
 	} while (more);
-	if (b->cap > KEEP) {
-		free(b->bytes);
-		*b = (struct spm_buffer){ 0 };
+	end_text(w);
+	return 0;
+}
+
+/* Blanks, and their mark, are as the normaliser would leave them. */
+int
+spm_encode_exact(const struct spm *m, struct spm_worker *w, const char *text, size_t len,
+    struct token_ids *out, struct err *e)
+{
+	struct spm_buffer *b = &w->text;
+	bool marks = m->model.normalizer.escape_whitespaces;
+
+	if (!utf8_valid(text, len))
+		return err_set(e, "not UTF-8");
+	if (len == 0)
+		return 0;
+	begin_text(w, out);
+	if (b->cap < len + SPM_PADDING) {
+		b->cap = len + SPM_PADDING;
+		b->bytes = mem_realloc(b->bytes, b->cap, 1);
 	}
-	if (w->ids.cap > KEEP)
-		token_ids_release(&w->ids);
-	spmbpe_worker_trim(&w->bpe, KEEP);
-	spmuni_worker_trim(&w->uni, KEEP);
+	for (size_t i = 0, n; i < len; i += n) {
+		bool mark = marks && len - i >= 3 && !memcmp(text + i, "\xe2\x96\x81", 3);
+
+		n = mark ? 3 : 1;
+		b->bytes[b->len++] = mark ? SPM_BLANK : (unsigned char)text[i];
+	}
+	encode_buffer(m, w, true, out);
+	end_text(w);
 	return 0;
 }
