@@ -327,7 +327,8 @@ give a directory with its weights" mexport owner/model out2
 		mount -t tmpfs none disk
 		mexport -q ck disk
 		diff -r want disk
-		touch disk/model-00001-of-00002.safetensors
+		mkdir disk/additional_chat_templates
+		touch disk/model-00001-of-00002.safetensors disk/additional_chat_templates/a.jinja
 		mexport -q --force ck disk
 		diff -r want disk
 		[ -z "$(ls -A disk | grep "^[.]")" ]'
