@@ -12,6 +12,8 @@
 # built for another machine; tests that tests/cross/qemu.txt names are skipped then. Exit status 1
 # when one failed.
 set -u
+# Tests send SIGHUP, which nohup has them ignore for good.
+[ "${HUP_IS_DEFAULT:-}" ] || HUP_IS_DEFAULT=1 exec env --default-signal=HUP sh "$0" "$@"
 : "${B:=build}" "${JOBS:=$((($(nproc) * 3 + 1) / 2))}"
 B=$(cd "$B" && pwd) || exit 1
 
