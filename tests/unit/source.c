@@ -207,8 +207,8 @@ main(void)
 	CHECK(mkdtemp(dir) != NULL);
 	test_model("llama", dir);
 	test_model("gpt2", dir);
-	test_refused(dir, "pytorch_model.bin", "holds pytorch_model*.bin files");
-	test_refused(dir, "config.json", ": neither model.safetensors nor");
+	test_refused(dir, "pytorch_model.bin", "pytorch_model.bin: 2 bytes are not a zip file");
+	test_refused(dir, "config.json", ": holds no weights: none of model.safetensors");
 	test_refused(dir, "notes.txt", "no checkpoint in '");
 	test_lost();
 	test_crossed();
