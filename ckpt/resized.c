@@ -322,15 +322,6 @@ find_equal(struct resized *r, struct err *e)
 
 /* --- the model -------------------------------------------------------------------------------- */
 
-static const struct param *
-find_param(const struct source *s, const char *name)
-{
-	for (int i = 0; i < s->count; i++)
-		if (param_is(&s->param[i], name))
-			return &s->param[i];
-	return NULL;
-}
-
 /* The old tokenizer, which is that of the run where this is known. */
 static int
 open_before(struct resized *r, struct err *e)
@@ -441,8 +432,8 @@ set_model(struct derived *d, struct err *e)
 	struct vocab_map_rule how = { rule->init == INIT_SUBWORD_MEAN, rule->shrink, rule->map };
 	int64_t added;
 
-	r->input = find_param(last, "embedding.word_embeddings.weight");
-	r->output = find_param(last, "output_layer.weight");
+	r->input = source_param(last, "embedding.word_embeddings.weight");
+	r->output = source_param(last, "output_layer.weight");
 	if (open_tokenizers(r, e) < 0)
 		return -1;
 	r->map.before = r->before;

@@ -22,15 +22,6 @@ tie_of(const struct derived *d)
 	return ((const struct retold_rule *)d->rule)->tie;
 }
 
-static const struct param *
-find_param(const struct source *s, const char *name)
-{
-	for (int i = 0; i < s->count; i++)
-		if (param_is(&s->param[i], name))
-			return &s->param[i];
-	return NULL;
-}
-
 /* --- the model -------------------------------------------------------------------------------- */
 
 /* Whether a slab of both tables has the same numbers. */
@@ -77,8 +68,8 @@ set_tables(struct retold *r, struct err *e)
 	enum tie tie = tie_of(&r->d);
 	const struct source *last = derived_last(&r->d);
 
-	r->input = find_param(last, input_name);
-	r->output = find_param(last, output_name);
+	r->input = source_param(last, input_name);
+	r->output = source_param(last, output_name);
 	if (tie == TIE_NONE)
 		return 0;
 	if (!r->output == (tie != TIE_UNTIE))

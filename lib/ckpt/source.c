@@ -255,6 +255,15 @@ source_new(const struct source_kind *kind, size_t size, const char *path)
 	return s;
 }
 
+const struct param *
+source_param(const struct source *s, const char *in_layer)
+{
+	for (int i = 0; i < s->count; i++)
+		if (param_is(&s->param[i], in_layer))
+			return &s->param[i];
+	return NULL;
+}
+
 /* The table has the parameters of a layer together, and the layers in order. */
 int
 source_index(const struct source *s, const struct param *p)

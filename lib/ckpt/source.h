@@ -138,6 +138,9 @@ struct source_tensor {
 /* All of them, sorted by name; the caller frees *out. Returns how many. */
 int source_tensors(const struct source *s, struct source_tensor **out);
 
+/* The first parameter of this name in its layer, such as the embedding's; NULL: none. */
+const struct param *source_param(const struct source *s, const char *in_layer);
+
 /* --- for the files of the formats ----------------------------------------------------------- */
 
 /* A source of `size` bytes, zeroed: the kind's own struct, which begins with its struct source. */
