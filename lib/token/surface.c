@@ -4,25 +4,12 @@
  * For comparing the vocabularies of two tokenizers, and for what one makes of a piece of the other.
  */
 #include "lib/base/utf8.h"
+#include "lib/token/byte_piece.h"
 #include "lib/token/tokenizer_impl.h"
 
 #include <string.h>
 
 static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
-
-/* The byte of "<0xNN>", -1 for other texts. */
-static int
-byte_of(const struct tokenizer_piece *p)
-{
-	static const char digits[] = "0123456789ABCDEF";
-	const char *high, *low;
-
-	if (p->len != 6 || memcmp(p->bytes, "<0x", 3) || p->bytes[5] != '>')
-		return -1;
-	high = memchr(digits, p->bytes[3], 16);
-	low = memchr(digits, p->bytes[4], 16);
-	return high && low ? (int)((high - digits) << 4 | (low - digits)) : -1;
-}
 
 /* Appends a text with blanks for their marks. */
 static void
@@ -45,7 +32,7 @@ tokenizer_surface(const struct tokenizer *t, int64_t id, struct str *out)
 {
 	struct tokenizer_piece p = tokenizer_piece_at(t, id);
 	bool text = p.type == PIECE_NORMAL || p.type == PIECE_BYTE;
-	int byte = t->escaped && text ? byte_of(&p) : -1;
+	int byte = t->escaped && text ? byte_piece(p.bytes, p.len) : -1;
 
 	if (byte >= 0) {
 		str_addc(out, (char)byte);

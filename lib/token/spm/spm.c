@@ -6,6 +6,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "lib/token/byte_piece.h"
 #include "lib/token/spm/spm_impl.h"
 
 #include <stdio.h>
@@ -16,20 +17,6 @@ static const char mark[] = "\xe2\x96\x81", replacement[] = "\xef\xbf\xbd"; /* U+
 
 /* --- loading --- */
 
-/* The byte of "<0xNN>", -1 for other texts. */
-static int
-byte_of(const struct sp_piece *p)
-{
-	static const char digits[] = "0123456789ABCDEF";
-	const char *high, *low;
-
-	if (p->len != 6 || memcmp(p->text, "<0x", 3) || p->text[5] != '>')
-		return -1;
-	high = memchr(digits, p->text[3], 16);
-	low = memchr(digits, p->text[4], 16);
-	return high && low ? (int)((high - digits) << 4 | (low - digits)) : -1;
-}
-
 /* Maps byte pieces to bytes and back. */
 static int
 check_bytes(struct spm *m, const char *name, struct err *e)
@@ -38,7 +25,9 @@ check_bytes(struct spm *m, const char *name, struct err *e)
 	bool seen[256] = { false };
 
 	for (int i = 0; i < s->count; i++) {
-		int byte = s->piece[i].type == SP_BYTE ? byte_of(&s->piece[i]) : -1;
+		int byte = s->piece[i].type == SP_BYTE
+		    ? byte_piece(s->piece[i].text, s->piece[i].len)
+		    : -1;
 
 		m->byte[i] = (int16_t)byte;
 		if (s->piece[i].type != SP_BYTE)
