@@ -17,7 +17,7 @@ lintian --fail-on error "$package"
 uri=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | awk '
 	/^URIs:.*debian\/*$/ { print $2; exit }
 	/^deb .*debian\/* / && match($0, /http[^ ]*/) { print substr($0, RSTART, RLENGTH); exit }')
-debootstrap --variant=minbase bookworm "$root" "${uri:-http://deb.debian.org/debian}" \
+debootstrap --variant=minbase bookworm "$root" ${uri:+"$uri"} \
 	>"$tmp/log" 2>&1 || { tail -n 5 "$tmp/log"; exit 1; }
 mkdir "$root/run/pipeline"
 cp examples/corpus/en.txt tests/packaging/train.conf tests/packaging/pipeline \
