@@ -26,10 +26,11 @@ fetch()
 			print substr($0, RSTART, RLENGTH)
 			exit
 		}')
-	[ -n "$uri" ] || die "no source of Debian in /etc/apt; OPENMPI_SOURCE=FILE names the archive"
+	[ -n "$uri" ] ||
+		die "no source of Debian in /etc/apt; OPENMPI_SOURCE=FILE names the archive"
 	mkdir -p "$work/lists/partial"
-	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri bookworm main" \
-		>"$work/sources.list"
+	key=/usr/share/keyrings/debian-archive-keyring.gpg
+	echo "deb-src [signed-by=$key] $uri bookworm main" >"$work/sources.list"
 	for words in update 'source --download-only openmpi'; do
 		# shellcheck disable=SC2086 # a command and its operands
 		(cd "$work" && apt-get -qq -o Dir::Etc::SourceList="$work/sources.list" \

@@ -27,7 +27,8 @@ deb: all
 	$(Q)rm -rf $(B)/deb
 	$(Q)$(MAKE) -s -o all install DESTDIR=$(B)/deb/root PREFIX=/usr
 	$(Q)$(packaging)/deb.sh $(B)/deb
-# Bundles in a bare root, packages in a clean one, two builds compared: minutes, as root.
+# Bundles in a bare root, packages in a clean one, two builds compared: minutes, as root. One after
+# another, since they make in one build directory.
 test-packaging: all
-	@B=$(B) sh tests/run.sh packaging
+	@B=$(B) JOBS=1 sh tests/run.sh packaging
 .PHONY: bundle sbom deb test-packaging
