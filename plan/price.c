@@ -282,9 +282,9 @@ take(struct price *p, const struct operation *o, double seconds)
 static void
 wait_for_context(struct block_price *b)
 {
-	struct price *const of[] = { &b->forward, &b->again, &b->backward };
+	struct price *const of[] = { &b->forward, &b->again, &b->ending, &b->backward };
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		of[i]->part[OPERATION_CONTEXT] += of_attention * of[i]->part[OPERATION_ATTENTION];
 }
 
@@ -302,8 +302,10 @@ price_block(const struct run_case *r, const struct operation_list *x, struct blo
 		double seconds = alone[i] - hidden(r, o, alone[i], alone);
 
 		take(forward ? &out->forward : &out->backward, o, seconds);
-		if (forward && !o->ends)
+		if (forward)
 			take(&out->again, o, seconds);
+		if (forward && !o->ends)
+			take(&out->ending, o, seconds);
 	}
 	if (r->layout->context_parallel_size > 1)
 		wait_for_context(out);

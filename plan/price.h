@@ -27,10 +27,11 @@ struct price {
 	double part[OPERATION_CLASSES];
 	double launches;
 };
-/* Of the list of a block: its forward pass, the same once more where the layer is recomputed, and
- * its backward pass, with the modules that it repeats. */
+/* Of the list of a block: its forward pass, the same once more where the layer is recomputed, or
+ * where the block is the last of those that are, and its backward pass, with the modules that it
+ * repeats. */
 struct block_price {
-	struct price forward, again, backward;
+	struct price forward, again, ending, backward;
 };
 void price_block(const struct run_case *r, const struct operation_list *x, struct block_price *out);
 

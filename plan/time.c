@@ -65,15 +65,17 @@ busy(const struct stage_time *s)
 }
 
 static void
-add_block(const struct run_case *r, const struct block_costs *costs, const struct block *b,
+add_blocks(const struct run_case *r, const struct block_costs *costs, const struct block *b, int n,
     struct stage_time *s)
 {
-	const struct block_price *p = &costs->kind[block_number(b->kind)][b->fp8 >= 0];
+	for (int i = 0; i < n; i++) {
+		const struct block_price *p = &costs->kind[block_number(b[i].kind)][b[i].fp8 >= 0];
 
-	s->forward += add_pass(r, s, &p->forward);
-	add_pass(r, s, &p->backward);
-	if (b->recompute_chunk >= 0)
-		add_pass(r, s, &p->again);
+		s->forward += add_pass(r, s, &p->forward);
+		add_pass(r, s, &p->backward);
+		if (b[i].recompute_chunk >= 0)
+			add_pass(r, s, block_recompute_ends(b, n, i) ? &p->ending : &p->again);
+	}
 }
 
 /* What a pass of `busy_seconds` through a chunk waits for copies of saved activations. Of the units
@@ -113,8 +115,7 @@ stage_time(const struct run_case *r, const struct block_costs *costs, int64_t st
 	struct block *block;
 	int n = block_list(r->model, r->layout, r->shape, (int)stage, &block);
 
-	for (int i = 0; i < n; i++)
-		add_block(r, costs, &block[i], &s);
+	add_blocks(r, costs, block, n, &s);
 	free(block);
 	s.part[OPERATION_HOST] += activation_offload_time(r, stage, &s);
 	return s;
@@ -131,8 +132,7 @@ time_model(const struct run_case *r, const struct block_costs *costs)
 
 	plain.recompute = (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1, 0 };
 	n = block_list(r->model, &one, &plain, 0, &block);
-	for (int i = 0; i < n; i++)
-		add_block(r, costs, &block[i], &s);
+	add_blocks(r, costs, block, n, &s);
 	free(block);
 	return busy(&s);
 }

@@ -20,8 +20,9 @@ struct maker {
 	struct work w;
 	bool eight;
 	/* the operations of the first and of the last GEMM, by pass: forward, gradient of the
-	 * input, of the weight; and of attention in both passes */
-	int first[3], last[3], core[2];
+	 * input, of the weight; of attention in both passes; the gradient of the weights of k and
+	 * v */
+	int first[3], last[3], core[2], keys_weight;
 };
 
 enum { GEMM_FORWARD, GEMM_INPUT, GEMM_WEIGHT };
@@ -101,32 +102,94 @@ add_copies(struct maker *m, const struct gemm_shape *g, bool made)
 	o->kernels = (g->gradient_in_16 ? 1 : 2) + (look > 0);
 }
 
-/* A linear layer: forward, the gradients of x and of the weight. */
-static void
-add_linear(struct maker *m, int number)
+/* The GEMMs of a linear layer: forward, the gradients of x and of the weight. */
+struct linear_gemms {
+	struct product product, input, weight;
+};
+
+static struct linear_gemms
+gemms_of(const struct gemm_shape *g)
 {
-	const struct gemm_shape *g = &m->w.gemm[number];
 	int64_t count = g->count ? g->count : 1, rows = (g->rows + count - 1) / count;
-	bool norms = fp8_makes_norms(m->l, &m->s->fp8),
-	     acts = fp8_makes_activations(m->c, m->l, &m->s->fp8), first = number % 2 == 0;
-	bool made = !g->grouped && (first ? norms : acts && m->w.attention == 0);
-	const struct product of[] = {
+
+	return (struct linear_gemms){
 		{ "product", rows, g->out, g->in, false, false },
 		{ "gradient of the input", rows, g->in, g->out, false, false },
 		{ "gradient of the weight", g->out, g->in, rows, true, g->gradient_in_16 },
 	};
+}
 
-	for (int i = 0; i < 3; i++) {
-		add_product(m, g, &of[i], i == 0 ? OPERATION_FORWARD : OPERATION_BACKWARD);
-		*(number == 0 ? &m->first[i] : &m->last[i]) = added(m);
-		if (number == 0)
-			m->last[i] = added(m);
+/* Whether k and v have GEMMs of their own, beside which q goes: all but the gradient of their
+ * input. */
+static bool
+keys_alone(const struct maker *m)
+{
+	return m->w.exchanges > 0 && m->l->context_parallel_size > 1 &&
+	    m->l->tensor_model_parallel_size == 1 && !m->eight;
+}
+
+/* Linear `number` of the block, which of q, k and v are two. */
+static void
+add_gemms(struct maker *m, int number)
+{
+	struct gemm_shape part = m->w.gemm[number];
+	const struct linear_gemms all = gemms_of(&part);
+	struct linear_gemms of = all;
+	int *at = number == 0 ? m->first : m->last;
+
+	if (number == 0 && keys_alone(m)) {
+		part.out -= m->w.gemm[1].in;
+		of = gemms_of(&part);
+		add_product(m, &part, &of.product, OPERATION_FORWARD);
+		add_product(m, &part, &of.weight, OPERATION_BACKWARD);
+		m->keys_weight = added(m);
+		part.out = m->w.gemm[1].in;
+		of = gemms_of(&part);
 	}
+	add_product(m, &part, &of.product, OPERATION_FORWARD);
+	at[GEMM_FORWARD] = added(m);
+	m->out->item[added(m)].ends = number % 2 && m->w.attention <= 0 && !model_post_norm(m->c);
+	add_product(m, &m->w.gemm[number], &all.input, OPERATION_BACKWARD);
+	at[GEMM_INPUT] = added(m);
+	add_product(m, &part, &of.weight, OPERATION_BACKWARD);
+	at[GEMM_WEIGHT] = added(m);
+	if (number == 0)
+		memcpy(m->last, m->first, sizeof m->last);
+}
+
+/* An x that a norm or an activation makes in 8 bits needs no copy. */
+static void
+add_linear(struct maker *m, int number)
+{
+	const struct gemm_shape *g = &m->w.gemm[number];
+	const struct linear_gemms all = gemms_of(g);
+	bool norms = fp8_makes_norms(m->l, &m->s->fp8),
+	     acts = fp8_makes_activations(m->c, m->l, &m->s->fp8), first = number % 2 == 0;
+	bool made = !g->grouped && (first ? norms : acts && m->w.attention == 0);
+
+	add_gemms(m, number);
 	if (m->eight)
 		add_copies(m, g, made);
 	if (m->s->recompute.granularity == RECOMPUTE_SELECTIVE &&
 	    g->recompute & recompute_modules(&m->s->recompute))
-		add_product(m, g, &of[0], OPERATION_AGAIN);
+		add_product(m, g, &all.product, OPERATION_AGAIN);
+}
+
+/* Of the router of a block with experts, whose logits are real: the gradient of its weight is
+ * not. */
+static void
+add_router(struct maker *m)
+{
+	int64_t rows = m->w.gemm[0].rows / m->c->moe_router_topk / layout_expert_slices(m->l);
+	const struct gemm_shape g = {
+		.rows = rows, .out = m->c->num_experts, .in = m->c->hidden_size
+	};
+	struct linear_gemms of = gemms_of(&g);
+
+	of.product.in_16 = of.input.in_16 = of.weight.in_16 = true;
+	add_product(m, &g, &of.product, OPERATION_FORWARD);
+	add_product(m, &g, &of.input, OPERATION_BACKWARD);
+	add_product(m, &g, &of.weight, OPERATION_BACKWARD);
 }
 
 /* --- attention and memory --------------------------------------------------------------------- */
@@ -268,26 +331,18 @@ add_tensor(struct maker *m)
 			    backward ? OPERATION_BACKWARD : OPERATION_FORWARD, bytes);
 }
 
-/* Whether k and v have a GEMM of their own, beside whose other part they go. */
-static bool
-keys_alone(const struct maker *m)
-{
-	return m->l->tensor_model_parallel_size == 1 && !m->eight;
-}
-
 /* Keys come by the GEMM of q, where it is one of its own, and by the gradients of the last GEMM;
  * half of their gradients are summed by the attention of the first stretch, which the rank that
  * ends last has least of, and the others by the gradient of the weight of q. */
 static void
 add_keys(struct maker *m, double bytes)
 {
-	const struct gemm_shape *p = &m->w.gemm[0], *q = &m->w.gemm[1];
-	double c = (double)m->l->context_parallel_size, of_q = (double)q->in / (double)p->out;
+	double c = (double)m->l->context_parallel_size;
 	struct operation *o;
 
 	o = add_exchange(m, "keys to all", OPERATION_CONTEXT, OPERATION_FORWARD, bytes);
 	if (keys_alone(m))
-		beside(o, m->first[GEMM_FORWARD], of_q);
+		beside(o, m->first[GEMM_FORWARD], 1);
 	o = add_exchange(m, "keys to all", OPERATION_CONTEXT, OPERATION_BACKWARD, bytes);
 	beside(o, m->last[GEMM_INPUT], 1);
 	beside(o, m->last[GEMM_WEIGHT], 1);
@@ -295,7 +350,7 @@ add_keys(struct maker *m, double bytes)
 	beside(o, m->core[1], 1 / (4 * c));
 	o = add_exchange(m, "sum of gradients", OPERATION_CONTEXT, OPERATION_BACKWARD, bytes / 2);
 	if (keys_alone(m))
-		beside(o, m->first[GEMM_WEIGHT], of_q);
+		beside(o, m->first[GEMM_WEIGHT], 1);
 }
 
 /* q, k and v go to the ranks of their heads and the output comes back; backward these, and the
@@ -307,12 +362,12 @@ add_heads(struct maker *m, double bytes)
 {
 	const struct gemm_shape *p = &m->w.gemm[0], *q = &m->w.gemm[1];
 	double all = (double)(p->out + q->in), out = bytes * (double)q->in / all,
-	       keys = bytes * (double)(p->out - q->in) / all, of_q = (double)q->in / (double)p->out;
+	       keys = bytes * (double)(p->out - q->in) / all;
 	struct operation *o;
 
 	o = add_exchange(m, "k and v to heads", OPERATION_CONTEXT, OPERATION_FORWARD, keys);
 	if (keys_alone(m))
-		beside(o, m->first[GEMM_FORWARD], of_q);
+		beside(o, m->first[GEMM_FORWARD], 1);
 	add_exchange(m, "q to heads, output back", OPERATION_CONTEXT, OPERATION_FORWARD, 2 * out);
 	o = add_exchange(
 	    m, "q, k, v and output to heads", OPERATION_CONTEXT, OPERATION_BACKWARD, bytes);
@@ -322,7 +377,7 @@ add_heads(struct maker *m, double bytes)
 	beside(o, m->last[GEMM_WEIGHT], 1);
 	o = add_exchange(m, "gradient of q back", OPERATION_CONTEXT, OPERATION_BACKWARD, out);
 	if (keys_alone(m))
-		beside(o, m->first[GEMM_WEIGHT], 1 - of_q);
+		beside(o, m->keys_weight, 1);
 	add_exchange(m, "gradients of k and v back", OPERATION_CONTEXT, OPERATION_BACKWARD, keys);
 }
 
@@ -352,6 +407,8 @@ add_experts(struct maker *m)
 		add_exchange(m, i % 2 ? "rows back" : "rows to experts", OPERATION_EXPERTS,
 		    i < m->w.routings / 2 ? OPERATION_FORWARD : OPERATION_BACKWARD, bytes)
 		    ->routed = true;
+	if (m->w.routings && !model_post_norm(m->c))
+		m->out->item[m->out->count - m->w.routings + 1].ends = true;
 }
 
 void
@@ -364,6 +421,8 @@ operations_of_block(struct operation_list *out, const struct block_kind *kind, b
 	work_of(&m.w, kind, c, l, s);
 	for (int i = 0; i < m.w.num_gemms; i++)
 		add_linear(&m, i);
+	if (kind == &block_moe)
+		add_router(&m);
 	add_attention(&m);
 	add_kernels(&m, &m.w.forward, OPERATION_FORWARD);
 	add_kernels(&m, &m.w.backward, OPERATION_BACKWARD);

@@ -55,7 +55,7 @@ struct operation {
 	/* of the ranks of an exchange: AX_BIT; 0: those that share experts; or the bit below */
 	unsigned axes;
 	bool routed; /* of rows whose number on a rank the routers decide */
-	bool ends;   /* is not computed again in a layer that ends there */
+	bool ends;   /* is not computed again in the last of the blocks that are */
 	double keys; /* of attention: that a query sees in the mean */
 	/* the operations of this list that run beside an exchange, and which share of each;
 	 * OPERATION_ROOM: others have room for all of it */

@@ -386,6 +386,9 @@
 	DO(CHOICE, VALUE, "gpu", gpu, hardware_names, NULL, \
 	   "the device that --dry-run plans for: the last line says whether the run fits, and " \
 	   "the status is 1 if it does not", .needs = "dry-run") \
+	DO(STRING, NOTHING, "operations", operations, "FILE", NULL, \
+	   "write the operations of a step there, of the first rank of each stage: the list that " \
+	   "mplan time prices", .needs = "dry-run") \
 	DO(GROUP, "Porting") \
 	DO(FLAG, NOTHING, "explain", explain, \
 	   "read a launch script of Megatron-LM or DeepSpeed, without running it, or the options " \

@@ -59,13 +59,15 @@ attention_first_query(const struct attention *a)
 	return attention_keys(a) - attention_queries(a);
 }
 
-/* Half the square for every window, as in published figures. */
+/* Below the diagonal, for every window, as in published figures: a query sees its own half of them
+ * in the mean, and all keys before the first of them. */
 static inline double
 attention_flops(const struct attention *a)
 {
-	double s = (double)a->q.shape[0] / a->micro_batch;
+	double s = (double)attention_queries(a),
+	       keys = (double)(attention_keys(a) + attention_first_query(a));
 
-	return 2.0 * a->micro_batch * a->num_heads * s * s * a->head_dim;
+	return 2.0 * a->micro_batch * a->num_heads * s * keys * a->head_dim;
 }
 
 static inline void

@@ -245,7 +245,7 @@ write_files(struct profile *p, struct err *err)
 		double each = r->seconds / (double)r->calls;
 		double floor = fmax(flops > 0 ? r->flops / flops : 0, r->bytes / bytes);
 
-		str_addf(&table, "%s\t%.0f\t%.4f\t%.4f\t%.3f\t%.3f\t%.2f\t%.1f\t%.3f\n", r->name,
+		str_addf(&table, "%s\t%.0f\t%.4f\t%.4f\t%.9g\t%.3f\t%.2f\t%.1f\t%.3f\n", r->name,
 		    (double)r->calls / steps, r->seconds * 1e3 / steps, r->seconds / p->clock,
 		    r->flops / 1e9, r->bytes / 1e6, each > 0 ? r->flops / each / 1e12 : 0,
 		    each > 0 ? r->bytes / each / 1e9 : 0, each > 0 ? floor / each : 0);

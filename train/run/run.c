@@ -5,11 +5,13 @@
  * returns errors. The ranks agree on a failure before any of them leaves, so that none waits for a
  * rank that has ended.
  */
+#include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "lib/model/evaluation.h"
 #include "lib/model/gpu.h"
 #include "lib/model/hardware.h"
 #include "lib/model/layout_text.h"
+#include "lib/model/operations_text.h"
 #include "train/config/options.h"
 #include "train/data/corpus_log.h"
 #include "train/optim/optim.h"
@@ -110,6 +112,24 @@ train_planned_ranks(const struct train_config *c, int world_size)
 	return c->o.world_size ? c->o.world_size : c->o.ranks ? c->o.ranks : world_size;
 }
 
+/* --operations; returns the exit status. */
+static int
+write_operations(const struct train_config *c)
+{
+	struct str text = { 0 };
+	struct err e;
+	int rc = 0;
+
+	if (c->o.operations) {
+		operations_text(&c->plan, &text);
+		rc = io_write_file(c->o.operations, text.buf, text.len, &e);
+	}
+	if (rc < 0)
+		warn("--operations: %s", e.msg);
+	str_release(&text);
+	return rc < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
 /* TSV on stdout, one line per rank, in rank order; no memory is taken and no peer is asked.
  * engine_open takes its memory by the same plan, so the figures are those of a run. Tensor and data
  * ranks of a stage hold equally much, so each stage is planned once. */
@@ -150,6 +170,8 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 	}
 	memory_stages_release(&held);
 	status = fits(c, world_size, other);
+	if (status == EXIT_DONE)
+		status = write_operations(c);
 	free(other);
 	free(of);
 	return status;

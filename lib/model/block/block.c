@@ -128,6 +128,14 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 }
 
 bool
+block_recompute_ends(const struct block *b, int n, int i)
+{
+	return b[i].recompute_chunk >= 0 &&
+	    (i + 1 == n || b[i + 1].chunk != b[i].chunk ||
+		b[i + 1].recompute_chunk != b[i].recompute_chunk);
+}
+
+bool
 block_in_layer(const struct block *b, const struct model_config *c)
 {
 	return b->layer >= 0 && b->layer < c->num_layers;

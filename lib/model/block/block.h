@@ -107,6 +107,10 @@ bool branch_has_own_gradient(const struct model_config *c, const struct train_sh
 int block_list(const struct model_config *c, const struct layout *l, const struct train_shape *s,
     int pp, struct block **out);
 
+/* Whether block i of a list of n is the last of those that are recomputed together, whose output
+ * exists already. */
+bool block_recompute_ends(const struct block *b, int n, int i);
+
 /* Whether it is of a layer, and not before or after them. */
 bool block_in_layer(const struct block *b, const struct model_config *c);
 
