@@ -98,8 +98,15 @@ void mpi_end(void);
 size_t mpi_staging_bytes(void);
 /* Appends the name and version of the MPI library. */
 void mpi_describe(struct str *out);
-/* This process's number among those on its host, and how many there are; the host's name. */
-int mpi_local_rank(struct comm *world, int *local_size);
+/* Where the ranks of the world are was asked for when it was made. This process's number among
+ * those on its machine, and how many there are: they share its GPUs, cores and files. */
+int mpi_local_rank(const struct comm *world, int *local_size);
+/* Of each rank the number of its host, from 0 on in the order of ranks: those of one host may map
+ * each other's memory. The world's own. */
+const int *mpi_hosts(const struct comm *world);
+/* From here on the ranks of each machine are so many hosts. -1, alike on all ranks, where they
+ * cannot be divided so. */
+int mpi_pretend_hosts(struct comm *world, int64_t hosts, struct err *e);
 
 /* train/nccl: its table, in which a call that it lacks is NULL. */
 extern const struct comm_ops nccl_ops;

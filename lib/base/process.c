@@ -13,6 +13,9 @@
 /* The PID namespace that a kernel starts with has this name everywhere. */
 static const char first_namespace[] = "pid:[4026531836]";
 
+/* Of this process; -1: none is pretended. */
+static int pretended_host = -1;
+
 /* Host networks give containers the name of their host, so the name alone is not enough. */
 void
 process_host(char out[PROCESS_HOST])
@@ -48,6 +51,26 @@ process_boot(char out[PROCESS_HOST])
 {
 	read_proc("/proc/sys/kernel/random/boot_id", out, PROCESS_HOST);
 	out[strcspn(out, "\n")] = '\0';
+}
+
+/* What NCCL too tells hosts by, and in its order. */
+void
+process_where(char out[PROCESS_WHERE])
+{
+	char boot[PROCESS_HOST], name[65] = "";
+	int n;
+
+	process_boot(boot);
+	gethostname(name, sizeof name - 1);
+	n = snprintf(out, PROCESS_WHERE, "%.40s %s", boot, name);
+	if (pretended_host >= 0)
+		snprintf(out + n, PROCESS_WHERE - (size_t)n, "#%d", pretended_host);
+}
+
+void
+process_pretend(int k)
+{
+	pretended_host = k;
 }
 
 /* The fields of proc(5)'s stat from the third on. The program's name, field 2, may itself hold

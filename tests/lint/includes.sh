@@ -33,7 +33,7 @@ train/cpu		lib/base/ $operations
 train/cuda		$cuda
 train/cuda/attention	$cuda
 train/cuda/gemm		$cuda
-train/mpi		lib/base/ $operations
+train/mpi		lib/base/ lib/model/hosts.h $operations
 train/op		lib/base/ train/tensor.h
 train/call		lib/base/ train/tensor.h
 train/nccl		lib/base/ $operations train/cuda/device.h

@@ -533,15 +533,6 @@ sim_MPI_Comm_split(MPI_Comm c, int color, int key, MPI_Comm *out)
 }
 
 int
-sim_MPI_Comm_split_type(MPI_Comm c, int type, int key, MPI_Info info, MPI_Comm *out)
-{
-	(void)type;
-	(void)info;
-	call_begin(CALL_SEND, "split by host", key);
-	return split(c, (struct bid){ .color = sim.current->process->host, .key = key }, out);
-}
-
-int
 sim_MPI_Comm_free(MPI_Comm *c)
 {
 	int rc;

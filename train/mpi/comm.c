@@ -492,6 +492,7 @@ mpi_free(struct comm *c)
 		free(m->staging);
 	else if (m->mpi != MPI_COMM_NULL)
 		mpi_check(c, MPI_Comm_free(&m->mpi), "the end of a communicator");
+	mpi_places_close(&m->places);
 	free(m->request);
 	free(m->count);
 	free(m->start);
@@ -603,6 +604,7 @@ mpi_world(struct err *e)
 	c = wrap(alone ? MPI_COMM_NULL : MPI_COMM_WORLD, mem_alloc(STAGING, 1));
 	m = c->impl;
 	m->owns_staging = true;
+	mpi_places_open(c);
 	return c;
 }
 
@@ -630,25 +632,4 @@ size_t
 mpi_staging_bytes(void)
 {
 	return STAGING;
-}
-
-/* Collective over world. The rank among those that share this host's memory, and how many they
- * are: it picks the GPU and shares out the cores. */
-int
-mpi_local_rank(struct comm *world, int *local_size)
-{
-	struct mpi_comm *m = world->impl;
-	MPI_Comm host;
-	int rank;
-
-	*local_size = 1;
-	if (world->size == 1)
-		return 0;
-	mpi_check(world,
-	    MPI_Comm_split_type(m->mpi, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &host),
-	    "a split by host");
-	MPI_Comm_rank(host, &rank);
-	MPI_Comm_size(host, local_size);
-	MPI_Comm_free(&host);
-	return rank;
 }

@@ -6,6 +6,11 @@
 
 #include <mpi.h>
 
+/* Where the ranks of the world are. */
+struct places {
+	int *machine, *host; /* of each rank their numbers, in the order of ranks; of the world */
+};
+
 /* What a communicator keeps besides its rank and size; arrays grow to what the largest
  * exchange needs. */
 struct mpi_comm {
@@ -15,8 +20,13 @@ struct mpi_comm {
 	bool owns_staging;
 	MPI_Request *request;
 	size_t num_requests, max_requests;
-	int *count, *start; /* one per rank, for MPI_Allgatherv */
+	int *count, *start;   /* one per rank, for MPI_Allgatherv */
+	struct places places; /* of the world alone */
 };
+
+/* Collective over the world. */
+void mpi_places_open(struct comm *world);
+void mpi_places_close(struct places *p);
 
 /* Ends the world when MPI reports a failure: one line, with what it was in, and a status. */
 void mpi_check(struct comm *c, int rc, const char *what);

@@ -304,9 +304,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	index_shards(e);
 	build_layers(e);
 	list_items(e);
-	comm_log_begin(COMM_HERE(world), COMM_WORLD, "split by host");
 	dev.local_rank = mpi_local_rank(world, &local_size);
-	comm_log_end(world);
 	e->device = e->backend->open(&dev, err);
 	if (comm_agree(COMM_HERE(world), e->device ? take_memory(e, &dev, err) : -1, err) ||
 	    groups_open(&e->groups, &(struct groups_config){ &e->plan, e->backend, e->device },

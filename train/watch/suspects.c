@@ -19,9 +19,7 @@ suspects(struct comm *world, const struct backend *b, const char *what, struct s
 	struct str mine = { 0 };
 	size_t total = 0;
 
-	comm_log_begin(COMM_HERE(world), COMM_WORLD, "split by host");
 	local_rank = mpi_local_rank(world, &local_size);
-	comm_log_end(world);
 	if (what[0]) {
 		gethostname(host, sizeof host - 1);
 		str_addf(&mine, "rank %d (%s, %s", world->rank, host, b->name);

@@ -1,0 +1,111 @@
+/* hosts.c - which ranks of a communicator share a host */
+#include "lib/model/hosts.h"
+
+#include "lib/base/mem.h"
+#include "lib/base/tree.h"
+
+#include <stdlib.h>
+
+/* Whether ranks [first, first + count) are on one host, on which no rank before them is. */
+static bool
+is_host(const int *host, int first, int count)
+{
+	for (int i = 1; i < count; i++)
+		if (host[first + i] != host[first])
+			return false;
+	for (int i = 0; i < first; i++)
+		if (host[i] == host[first])
+			return false;
+	return true;
+}
+
+void
+hosts_of(struct hosts *h, const int *host, int size, int rank)
+{
+	int inside = 1;
+
+	while (inside < size && host[inside] == host[0])
+		inside++;
+	h->even = size % inside == 0 && (inside == size || TREE_TERMS % inside == 0);
+	for (int first = 0; h->even && first < size; first += inside)
+		h->even = is_host(host, first, inside);
+	h->inside = h->even ? inside : 1;
+	h->count = size / h->inside;
+	h->own = rank / h->inside;
+	h->place = rank % h->inside;
+}
+
+int
+hosts_pretended(int local, int size, int64_t hosts, struct err *e)
+{
+	int64_t near = 0;
+
+	if (size % hosts == 0)
+		return (int)(local / (size / hosts));
+	/* the larger of two that are as near */
+	for (int64_t away = 1; !near; away++)
+		near = hosts + away <= size && size % (hosts + away) == 0 ? hosts + away
+		    : hosts > away && size % (hosts - away) == 0          ? hosts - away
+									  : 0;
+	return err_set(e, "--pretend-hosts %lld: must divide the %d ranks of a machine (try %lld)",
+	    (long long)hosts, size, (long long)near);
+}
+
+/* The hosts of the ranks of rank 0's group over some axes. */
+static void
+of_group(struct hosts *h, const struct layout *l, const int *host, enum axis a)
+{
+	int64_t stride = layout_stride(l, a);
+	int n = (int)layout_size(l, a), *group = mem_alloc((size_t)n, sizeof *group);
+
+	for (int i = 0; i < n; i++)
+		group[i] = host[i * stride];
+	hosts_of(h, group, n, 0);
+	free(group);
+}
+
+/* "16 hosts of 8 ranks", or "of 2 to 8 ranks". */
+static void
+add_sizes(const int *host, int size, struct str *out)
+{
+	int *ranks = mem_zalloc((size_t)size, sizeof *ranks), count = 0, least = size, most = 0;
+
+	for (int r = 0; r < size; r++)
+		ranks[host[r]]++;
+	for (; count < size && ranks[count]; count++) {
+		least = ranks[count] < least ? ranks[count] : least;
+		most = ranks[count] > most ? ranks[count] : most;
+	}
+	free(ranks);
+	str_addf(out, "%d host%s of ", count, count == 1 ? "" : "s");
+	if (least < most)
+		str_addf(out, "%d to ", least);
+	str_addf(out, "%d rank%s", most, most == 1 ? "" : "s");
+}
+
+void
+hosts_words(const struct layout *l, const int *host, int size, struct str *out)
+{
+	static const struct {
+		enum axis axis;
+		const char *name;
+	} axes[] = { { AX_TP, "tensor" }, { AX_CP, "context" }, { AX_DP, "data" },
+		{ AX_PP, "pipeline" } };
+	struct str in = { 0 }, between = { 0 };
+
+	for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
+		struct hosts h;
+
+		of_group(&h, l, host, axes[i].axis);
+		if (h.inside > 1)
+			str_addf(&in, "%s%s %d", in.len ? ", " : "", axes[i].name, h.inside);
+		if (h.count > 1)
+			str_addf(
+			    &between, "%s%s %d", between.len ? ", " : "", axes[i].name, h.count);
+	}
+	add_sizes(host, size, out);
+	str_addf(out, "; inside a host: %s; between hosts: %s", in.len ? in.buf : "nothing",
+	    between.len ? between.buf : "nothing");
+	str_release(&in);
+	str_release(&between);
+}
