@@ -12,6 +12,7 @@
 #include "lib/base/prog.h"
 #include "lib/model/block/workspace.h"
 #include "lib/model/hardware.h"
+#include "lib/model/hosts.h"
 #include "train/backend.h"
 #include "train/config/command.h"
 #include "train/config/config.h"
@@ -652,6 +653,8 @@ check_plan(struct train_config *c, int64_t world_size)
 	if (opt_rule(p, train_length(c, &e), &e) == 0)
 		opt_rule(p, schedule(c, &e), &e);
 	opt_rule(p, fault_read(&c->fault, world_size, &e), &e);
+	if (c->o.dry_run) /* planned ranks are on one machine */
+		opt_rule(p, hosts_pretended(0, (int)world_size, c->o.pretend_hosts, &e), &e);
 }
 
 /* Not collective: every rank computes the same from the same files. What it opened is freed by

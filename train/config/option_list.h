@@ -348,6 +348,9 @@
 	   "CPU threads of a rank; cores / ranks of the host by default") \
 	DO(INT, VALUE, "init-timeout", init_timeout, 1, "600", \
 	   "seconds that a rank waits for all others to start; then it exits with status 4") \
+	DO(RANGE, VALUE, "pretend-hosts", pretend_hosts, 1, 1 << 20, "1", \
+	   "the ranks of each machine are so many hosts, the first part of them the first one, " \
+	   "and communicate as between hosts, NCCL too: shows on one machine what several do") \
 	DO(NUM, VALUE, "distributed-timeout-minutes", timeout_minutes, 0.01, 1e6, "10", \
 	   "minutes that a rank waits for others in one call before the first step is done; then " \
 	   "all exit with status 4") \

@@ -7,11 +7,13 @@
  * NCCL moves bytes and counts; it adds no floating types (sums.c).
  */
 #include "lib/base/mem.h"
+#include "lib/base/process.h"
 #include "train/nccl/impl.h"
 
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Of the parts that ranks gather by pushing them: NCCL is faster with less. */
 enum { PUSH_BYTES = 4 << 20 };
@@ -401,6 +403,17 @@ nccl_version(void)
 	return ncclGetVersion(&version) == ncclSuccess ? version : 0;
 }
 
+/* Ranks of pretended hosts go through the network for NCCL too, which reads this when it starts. */
+static void
+set_host(void)
+{
+	char where[PROCESS_WHERE];
+
+	process_where(where);
+	if (strchr(where, '#'))
+		setenv("NCCL_HOSTID", where, 1);
+}
+
 /* Collective over host's ranks. Owns host from here on when it succeeds; on NULL host stays the
  * caller's. */
 struct comm *
@@ -414,6 +427,7 @@ nccl_comm(struct device *d, struct comm *host, const struct comm_config *config,
 	 * buffers would be registered. A user who wants either sets the variable. */
 	setenv("NCCL_NVLS_ENABLE", "0", 0);
 	setenv("NCCL_GRAPH_REGISTER", "0", 0);
+	set_host();
 	if (host->size > 1 && join(host, config, &handle, e) < 0)
 		return NULL;
 	g = mem_zalloc(1, sizeof *g);

@@ -42,7 +42,7 @@ enum {
 
 /* What a rank tells the others of itself. */
 struct card {
-	char boot[PROCESS_HOST];
+	char where[PROCESS_WHERE];
 	cudaIpcMemHandle_t handle[PIECES];
 };
 
@@ -80,7 +80,7 @@ prepare(struct peers *p, struct card *card, struct err *why)
 
 	if (p->host->size > PEERS_MAX)
 		return err_set(why, "%d ranks are more than %d", p->host->size, PEERS_MAX);
-	process_boot(card->boot);
+	process_where(card->where);
 	p->flags = cu_flags_open(why);
 	p->piece[0].data = backend_cuda.alloc(p->device, FLAG_BYTES, why);
 	if (!p->flags || !p->piece[0].data)
@@ -131,7 +131,7 @@ map_all(struct peers *p, const struct card *own, struct err *why)
 	out = tensor_1d(card, DTYPE_U8, (int64_t)sizeof *card * host->size);
 	host->ops->all_gather(COMM_HERE(host), NULL, &(struct comm_gather){ out, in });
 	for (int r = 0; r < host->size && rc == 0; r++) {
-		if (!*own->boot || strcmp(card[r].boot, own->boot) != 0)
+		if (*own->where == ' ' || strcmp(card[r].where, own->where) != 0)
 			rc = err_set(why, "they are on several hosts");
 		else if (r != host->rank)
 			rc = map_rank(p, r, &card[r], why);
@@ -147,7 +147,7 @@ peers_open(struct comm *host, struct device *d, const struct comm_memory *piece,
     struct err *why)
 {
 	struct peers *p = mem_zalloc(1, sizeof *p);
-	struct card card = { .boot = "" };
+	struct card card = { .where = "" };
 
 	if (count >= PIECES)
 		BUG("%d pieces of memory to share, at most %d", count, PIECES - 1);

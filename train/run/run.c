@@ -10,6 +10,7 @@
 #include "lib/model/evaluation.h"
 #include "lib/model/gpu.h"
 #include "lib/model/hardware.h"
+#include "lib/model/hosts.h"
 #include "lib/model/layout_text.h"
 #include "lib/model/operations_text.h"
 #include "train/config/options.h"
@@ -70,17 +71,14 @@ train_limits(const struct train_options *o, struct watchdog_config *c)
 	steady->seconds = (double)o->timeout_seconds;
 }
 
-/* Threads of a rank when the user gives none: its share of the host's cores. Collective, since it
- * asks who shares the host. */
+/* Threads of a rank when the user gives none: its share of the machine's cores. */
 static int
-threads(const struct train_config *c, struct comm *world)
+threads(const struct train_config *c, const struct comm *world)
 {
 	int local_size;
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-	comm_log_begin(COMM_HERE(world), COMM_WORLD, "split by host");
 	mpi_local_rank(world, &local_size);
-	comm_log_end(world);
 	if (c->o.num_threads)
 		return (int)c->o.num_threads;
 	return cores / local_size > 1 ? (int)(cores / local_size) : 1;
@@ -193,6 +191,18 @@ announce_experts(const struct run_plan *p)
 		    (long long)a.round, (long long)a.most, (long long)a.rounds);
 }
 
+/* Where the ranks are, if there are several hosts. */
+static void
+announce_hosts(const struct train_config *c, const struct comm *world)
+{
+	struct str words = { 0 };
+
+	hosts_words(&c->plan.layout, mpi_hosts(world), world->size, &words);
+	if (strncmp(words.buf, "1 host ", 7))
+		note("%s%s", words.buf, c->o.pretend_hosts > 1 ? " (--pretend-hosts)" : "");
+	str_release(&words);
+}
+
 /* On rank 0: what runs, with -v on which libraries, and where it differs from Megatron-LM, which is
  * in every run's log because it explains differences from Megatron-LM's loss. With -v every other
  * rank reports its memory in the words of rank 0's line. */
@@ -220,6 +230,7 @@ announce(const struct train_config *c, const struct engine *e)
 	note("%d ranks (%s) on %s, %.1f M parameters, %s; memory of rank 0: %s",
 	    e->groups.world->size, words.buf, e->backend->name,
 	    (double)model_num_parameters(&p->model) / 1e6, dtype_name(p->shape.dtype), memory);
+	announce_hosts(c, e->groups.world);
 	if (prog_level() > 0 && e->backend->describe) {
 		e->backend->describe(text, sizeof text);
 		note("%s uses %s", e->backend->name, text);
