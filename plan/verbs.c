@@ -1,0 +1,184 @@
+/* verbs.c - what each verb of mplan reads, computes and prints */
+#include "plan/verbs.h"
+#include "lib/base/target.h"
+#include "plan/options.h"
+#include "plan/prepare.h"
+#include "plan/search.h"
+#include "plan/timetable.h"
+
+/* The plan of the layout that was typed; an illegal layout is a "no" (status 1), not wrong
+ * usage. */
+static int
+resolve(const struct opt_parse *p, int argc, char **argv, struct run_plan *plan, struct err *e)
+{
+	const struct plan_config *cfg = p->cfg;
+	struct model_config model;
+	struct str notes = { 0 };
+	int rc = plan_begins(p, argc, argv, &model, e) < 0 ? CLI_USAGE : 0;
+
+	if (rc == 0 && run_resolve(p, &cfg->run, cfg->world_size, 0, plan, &notes, e) < 0)
+		rc = CLI_FAILED;
+	if (rc == 0)
+		run_note_config(&cfg->run, &notes);
+	cli_notes(&notes);
+	return rc;
+}
+
+/* mplan check: the layout in one line, or why not. */
+static int
+run_check(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	struct run_plan plan;
+	int rc = resolve(p, argc, argv, &plan, e);
+
+	if (rc == 0)
+		memtable_summary(&plan, stdout);
+	return rc;
+}
+
+/* mplan mem: the bytes of every stage, rank or buffer. */
+static int
+run_mem(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	const struct plan_config *cfg = p->cfg;
+	struct run_plan plan;
+	int rc = resolve(p, argc, argv, &plan, e);
+
+	if (rc == 0)
+		memtable_print(&plan, &cfg->mem, stdout);
+	return rc;
+}
+
+/* mplan draw: the passes of a step. */
+static int
+run_draw(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	const struct plan_config *cfg = p->cfg;
+	struct run_plan plan;
+	struct timeline t;
+	int rc = resolve(p, argc, argv, &plan, e);
+
+	if (rc)
+		return rc;
+	if (timeline_make(&t, &plan, (enum draw_order)cfg->draw.order, e) < 0)
+		return CLI_USAGE;
+	timeline_print(&t, &cfg->draw, stdout);
+	timeline_release(&t);
+	return 0;
+}
+
+/* mplan time: the seconds of a step by part. */
+static int
+run_time(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	struct hardware hw;
+	struct run_plan plan;
+	int rc = time_needs(p, e) < 0 ? CLI_USAGE : resolve(p, argc, argv, &plan, e);
+
+	if (rc == 0) {
+		time_device(p, &plan, &hw);
+		timetable_print(&plan, &hw, stdout);
+	}
+	return rc;
+}
+
+/* mplan search: the best layouts, and the best of all as a file. */
+static int
+run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	const struct plan_config *cfg = p->cfg;
+	struct search s = { 0 };
+	struct search_input in;
+	struct str text = { 0 }, notes = { 0 };
+	int rc = search_needs(p, e) < 0 ? -1 : plan_begins(p, argc, argv, &in.model, e);
+
+	if (rc < 0 || search_for(p, &in, e) < 0)
+		return CLI_USAGE;
+	if (cfg->output && target_check_kind(cfg->output, &search_file, cfg->force, e) < 0)
+		return -1;
+	rc = search_run(&s, &in, e);
+	if (rc == 0) {
+		str_addf(&notes, "in %s: ", memtable_precision(in.shape.dtype));
+		search_reason(&s, &notes);
+		str_adds(&notes, "\n");
+		search_fp32(p, &s, &in, &notes);
+		cli_notes(&notes);
+		search_print(&s, &in, cfg->top, stdout);
+		if (cfg->output && (rc = search_text(&s, &in, cfg->pick, &text, e)) == 0)
+			rc = target_write(cfg->output, cfg->force, text.buf, text.len, e);
+	}
+	str_release(&text);
+	search_release(&s);
+	return rc;
+}
+
+/* mplan report: a page of what runs have told, beside their plans. */
+static int
+run_report(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	const struct plan_config *cfg = p->cfg;
+	struct report_device device = { .given = opt_given(p, "gpu") || opt_given(p, "tflops") };
+	struct str page = { 0 }, notes = { 0 };
+	int rc = 0;
+
+	hardware_resolve(p, cfg->gpu, &cfg->hw, &device.hw);
+	if (cfg->output)
+		rc = target_check_kind(cfg->output, &report_file, cfg->force, e);
+	if (rc == 0)
+		rc = report_make(&cfg->report, &device, argc, argv, &page, &notes, e);
+	cli_notes(&notes);
+	if (rc == 0 && cfg->output)
+		rc = target_write(cfg->output, cfg->force, page.buf, page.len, e);
+	else if (rc == 0)
+		str_put(&page, stdout);
+	str_release(&page);
+	return rc;
+}
+
+const struct verb plan_check = { .name = "check",
+	.operands = "",
+	.summary = "say whether a layout is legal, or which rule it breaks",
+	.opts = plan_check_opts,
+	.cfg_size = sizeof(struct plan_config),
+	.run_given = run_check,
+	.common = PLAN_COMMON };
+
+const struct verb plan_mem = { .name = "mem",
+	.operands = "",
+	.summary = "print the bytes that each rank allocates",
+	.opts = plan_mem_opts,
+	.cfg_size = sizeof(struct plan_config),
+	.run_given = run_mem,
+	.common = PLAN_COMMON };
+
+const struct verb plan_draw = { .name = "draw",
+	.operands = "",
+	.summary = "draw when each pipeline stage does which pass",
+	.opts = plan_draw_opts,
+	.cfg_size = sizeof(struct plan_config),
+	.run_given = run_draw,
+	.common = PLAN_COMMON };
+
+const struct verb plan_time = { .name = "time",
+	.operands = "",
+	.summary = "print what each part of a step takes on a device",
+	.opts = plan_time_opts,
+	.cfg_size = sizeof(struct plan_config),
+	.run_given = run_time,
+	.common = "gpu " PLAN_COMMON };
+
+const struct verb plan_search = { .name = "search",
+	.operands = "",
+	.summary = "rank the layouts that fit a device by the time of a step",
+	.opts = plan_search_opts,
+	.cfg_size = sizeof(struct plan_config),
+	.run_given = run_search,
+	.common = PLAN_COMMON };
+
+const struct verb plan_report = { .name = "report",
+	.operands = "METRICS...",
+	.summary = "draw what runs have told in their metrics files, beside their plans",
+	.opts = plan_report_opts,
+	.cfg_size = sizeof(struct plan_config),
+	.run_given = run_report,
+	.common = "output label checkpoint title samples gpu force" };
