@@ -48,8 +48,8 @@ const struct opt plan_draw_opts[] = { WORLD,
 	    .help = "one row per pass instead: a table of when it starts and ends" },
 	RUN_OPTS(struct plan_config, run), OPT_END };
 
-const struct opt plan_time_opts[] = { WORLD, HARDWARE_OPTS(struct plan_config, hw, gpu),
-	RUN_OPTS(struct plan_config, run), OPT_END };
+const struct opt plan_time_opts[] = { WORLD, DAYS_OPTS(struct plan_config, days),
+	HARDWARE_OPTS(struct plan_config, hw, gpu), RUN_OPTS(struct plan_config, run), OPT_END };
 
 const struct opt plan_search_opts[] = { WORLD,
 	{ .name = "top",
@@ -76,6 +76,16 @@ const struct opt plan_search_opts[] = { WORLD,
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct plan_config, force),
 	    .help = "replace a file that exists" },
+	DAYS_OPTS(struct plan_config, days),
+	{ .name = "target-days",
+	    .type = OPT_NUMBER,
+	    .off = offsetof(struct plan_config, days.target_days),
+	    .min = 1e-6,
+	    .max = 1e6,
+	    .unit = "days",
+	    .help = "search the fewest ranks with which the run ends in time; --world-size, if "
+		    "given, is the most that there are",
+	    .needs = "train-tokens" },
 	HARDWARE_OPTS(struct plan_config, hw, gpu), RUN_OPTS(struct plan_config, run), OPT_END };
 
 /* clang-format off */

@@ -3,6 +3,7 @@
 #define PLAN_OPTIONS_H
 
 #include "lib/model/options.h"
+#include "plan/days.h"
 #include "plan/draw.h"
 #include "lib/model/hardware.h"
 #include "plan/memtable.h"
@@ -13,6 +14,7 @@ struct plan_config {
 	int64_t world_size, top, pick;
 	struct memtable_options mem;
 	struct draw_options draw;
+	struct days_options days;
 	struct report_options report;
 	int gpu;
 	struct hardware hw;

@@ -13,7 +13,7 @@ plan_begins(const struct opt_parse *p, int argc, char **argv, struct model_confi
 	if (argc > 0)
 		err_set(
 		    e, "operand '%s': mplan takes none; option files come with --config", argv[0]);
-	else if (!cfg->world_size)
+	else if (!cfg->world_size && !cfg->days.target_days)
 		err_set(e, "--world-size: is needed");
 	else if (o->bf16 + o->fp16 + o->fp64 > 1)
 		err_set(e, "--bf16, --fp16 and --fp64 exclude each other: give one of them");
@@ -41,6 +41,16 @@ time_device(const struct opt_parse *p, struct run_plan *plan, struct hardware *h
 	hardware_resolve(p, cfg->gpu, &cfg->hw, hw);
 	if (opt_given(p, "gpu"))
 		plan->shape.hopper = hw->hopper ? HOPPER_YES : HOPPER_NO;
+}
+
+void
+days_typed(const struct opt_parse *p, struct days_options *out)
+{
+	*out = ((const struct plan_config *)p->cfg)->days;
+	if (!opt_given(p, "save-seconds"))
+		out->save_seconds = -1;
+	if (!opt_given(p, "save-readable-seconds"))
+		out->save_readable_seconds = -1;
 }
 
 /* What the search may choose: layout options that were typed hold for every plan. */
@@ -94,12 +104,14 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 int
 search_needs(const struct opt_parse *p, struct err *e)
 {
-	if (!opt_given(p, "world-size"))
+	if (!opt_given(p, "world-size") && !opt_given(p, "target-days"))
 		opt_needed(p, "world-size", NULL);
 	if (!opt_given(p, "gpu") && !opt_given(p, "memory-gb"))
 		opt_needed(p, "gpu", "or --memory-gb and what else is known of the device");
 	if (!opt_given(p, "global-batch-size"))
 		opt_needed(p, "global-batch-size", NULL);
+	if (opt_given(p, "target-days") && !opt_given(p, "train-tokens"))
+		opt_needed(p, "train-tokens", NULL);
 	return opt_answer(p, e);
 }
 

@@ -53,8 +53,19 @@ print_rates(const struct run_plan *plan, const struct hardware *hw, double secon
 	print_figure("mfu_full", full / hardware_peak(hw, type), f);
 }
 
+static void
+print_days(const struct run_plan *plan, const struct hardware *hw, const struct days_options *o,
+    double seconds, FILE *f)
+{
+	struct run_days d;
+
+	days_of(o, plan, hw, seconds, &d);
+	days_print(&d, o, hw, layout_world(&plan->layout), f);
+}
+
 void
-timetable_print(const struct run_plan *plan, const struct hardware *hw, FILE *f)
+timetable_print(const struct run_plan *plan, const struct hardware *hw,
+    const struct days_options *days, FILE *f)
 {
 	struct step_time t;
 
@@ -66,4 +77,6 @@ timetable_print(const struct run_plan *plan, const struct hardware *hw, FILE *f)
 	print_seconds("stage_wait", t.bubble, t.total, f);
 	print_rates(plan, hw, t.total, f);
 	print_figure("model_error_percent", mean_error, f);
+	if (days->train_tokens > 0)
+		print_days(plan, hw, days, t.total, f);
 }

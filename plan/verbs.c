@@ -1,6 +1,7 @@
 /* verbs.c - what each verb of mplan reads, computes and prints */
 #include "plan/verbs.h"
 #include "lib/base/target.h"
+#include "plan/fewest.h"
 #include "plan/options.h"
 #include "plan/prepare.h"
 #include "plan/search.h"
@@ -67,19 +68,37 @@ run_draw(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return 0;
 }
 
-/* mplan time: the seconds of a step by part. */
+/* mplan time: the seconds of a step by part, and what a whole run takes. */
 static int
 run_time(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
+	struct days_options days;
 	struct hardware hw;
 	struct run_plan plan;
 	int rc = time_needs(p, e) < 0 ? CLI_USAGE : resolve(p, argc, argv, &plan, e);
 
 	if (rc == 0) {
 		time_device(p, &plan, &hw);
-		timetable_print(&plan, &hw, stdout);
+		days_typed(p, &days);
+		timetable_print(&plan, &hw, &days, stdout);
 	}
 	return rc;
+}
+
+/* What is said of the plans before their table. */
+static void
+say_search(const struct opt_parse *p, const struct search *s, const struct search_input *in,
+    const struct days_options *days)
+{
+	struct str notes = { 0 };
+
+	str_addf(&notes, "in %s: ", memtable_precision(in->shape.dtype));
+	search_reason(s, &notes);
+	str_adds(&notes, "\n");
+	search_fp32(p, s, in, &notes);
+	if (days->train_tokens > 0)
+		fewest_say(s, in, days, &notes);
+	cli_notes(&notes);
 }
 
 /* mplan search: the best layouts, and the best of all as a file. */
@@ -89,20 +108,18 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	const struct plan_config *cfg = p->cfg;
 	struct search s = { 0 };
 	struct search_input in;
-	struct str text = { 0 }, notes = { 0 };
+	struct days_options days;
+	struct str text = { 0 };
 	int rc = search_needs(p, e) < 0 ? -1 : plan_begins(p, argc, argv, &in.model, e);
 
 	if (rc < 0 || search_for(p, &in, e) < 0)
 		return CLI_USAGE;
 	if (cfg->output && target_check_kind(cfg->output, &search_file, cfg->force, e) < 0)
 		return -1;
-	rc = search_run(&s, &in, e);
+	days_typed(p, &days);
+	rc = days.target_days > 0 ? fewest_run(p, &days, &s, &in, e) : search_run(&s, &in, e);
 	if (rc == 0) {
-		str_addf(&notes, "in %s: ", memtable_precision(in.shape.dtype));
-		search_reason(&s, &notes);
-		str_adds(&notes, "\n");
-		search_fp32(p, &s, &in, &notes);
-		cli_notes(&notes);
+		say_search(p, &s, &in, &days);
 		search_print(&s, &in, cfg->top, stdout);
 		if (cfg->output && (rc = search_text(&s, &in, cfg->pick, &text, e)) == 0)
 			rc = target_write(cfg->output, cfg->force, text.buf, text.len, e);

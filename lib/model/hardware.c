@@ -31,23 +31,25 @@
 	.step_ms = 0.2, .dp_overlap = 0.9, .layer_overlap = 0.75, .expert_skew = 1.15
 
 /* Peaks, memory and links: docs/planning.md 3; links to the host, PCI Express or NVLink; F32 peaks
- * without tensor cores and numbers of multiprocessors: the vendors' data sheets. */
+ * without tensor cores, numbers of multiprocessors and watts: the vendors' data sheets. H200s that
+ * train Llama 8B draw 690 of their 700 W (results.tsv, eec9e8c); other devices are taken to reach
+ * their limit too. */
 static const struct hardware rows[] = {
-	{ "h100", 989, 67, true, true, 79.2, 1.5, 3350, 450, 50, 8, 63, 132, HOPPER },
-	{ "h100-pcie", 756, 51, true, true, 79.2, 1.5, 2000, 63, 50, 8, 63, 114, HOPPER },
-	{ "h200", 989, 67, true, true, 139.8, 1.5, 4800, 450, 50, 8, 63, 132, HOPPER },
-	{ "b200", 2250, 80, true, true, 178, 1.8, 8000, 900, 50, 8, 63, 148, BLACKWELL },
-	{ "b300", 2250, 80, true, true, 268, 1.8, 8000, 900, 100, 8, 126, 148, BLACKWELL },
-	{ "gb200", 2500, 80, true, true, 184, 1.8, 8000, 900, 50, 72, 225, 152, BLACKWELL },
-	{ "gb300", 2500, 80, true, true, 276, 1.8, 8000, 900, 100, 72, 225, 152, BLACKWELL },
-	{ "a100-40", 312, 19.5, true, false, 39.4, 1.2, 1560, 300, 25, 8, 31, 108, AMPERE },
-	{ "a100-80", 312, 19.5, true, false, 79.2, 1.2, 2000, 300, 25, 8, 31, 108, AMPERE },
-	{ "a100-pcie", 312, 19.5, true, false, 79.2, 1.2, 1940, 31, 25, 8, 31, 108, AMPERE },
-	{ "v100-16", 125, 15.7, false, false, 15.7, 1, 900, 150, 12.5, 4, 16, 80, VOLTA },
-	{ "v100-32", 125, 15.7, false, false, 31.7, 1, 900, 150, 12.5, 4, 16, 80, VOLTA },
+	{ "h100", 989, 67, true, true, 79.2, 1.5, 3350, 450, 50, 8, 63, 132, 700, HOPPER },
+	{ "h100-pcie", 756, 51, true, true, 79.2, 1.5, 2000, 63, 50, 8, 63, 114, 350, HOPPER },
+	{ "h200", 989, 67, true, true, 139.8, 1.5, 4800, 450, 50, 8, 63, 132, 690, HOPPER },
+	{ "b200", 2250, 80, true, true, 178, 1.8, 8000, 900, 50, 8, 63, 148, 1000, BLACKWELL },
+	{ "b300", 2250, 80, true, true, 268, 1.8, 8000, 900, 100, 8, 126, 148, 1100, BLACKWELL },
+	{ "gb200", 2500, 80, true, true, 184, 1.8, 8000, 900, 50, 72, 225, 152, 1200, BLACKWELL },
+	{ "gb300", 2500, 80, true, true, 276, 1.8, 8000, 900, 100, 72, 225, 152, 1400, BLACKWELL },
+	{ "a100-40", 312, 19.5, true, false, 39.4, 1.2, 1560, 300, 25, 8, 31, 108, 400, AMPERE },
+	{ "a100-80", 312, 19.5, true, false, 79.2, 1.2, 2000, 300, 25, 8, 31, 108, 400, AMPERE },
+	{ "a100-pcie", 312, 19.5, true, false, 79.2, 1.2, 1940, 31, 25, 8, 31, 108, 300, AMPERE },
+	{ "v100-16", 125, 15.7, false, false, 15.7, 1, 900, 150, 12.5, 4, 16, 80, 300, VOLTA },
+	{ "v100-32", 125, 15.7, false, false, 31.7, 1, 900, 150, 12.5, 4, 16, 80, 300, VOLTA },
 	/* One rank on one or two cores of a laptop: measure the machine and give --tflops,
 	 * --memory-bandwidth and --memory-gb. */
-	{ "cpu", 0.05, 0.05, true, false, 4, 0.2, 10, 5, 0.1, 64, 10, 0, .gemm_efficiency = 0.8,
+	{ "cpu", 0.05, 0.05, true, false, 4, 0.2, 10, 5, 0.1, 64, 10, 0, 0, .gemm_efficiency = 0.8,
 	    .attention_efficiency = 0.3, .memory_efficiency = 0.7, .link_efficiency = 0.5,
 	    .network_efficiency = 0.8, .host_efficiency = 0.5, .fp8_efficiency = 1, .kernel_us = 5,
 	    .link_us = 10, .network_us = 50, .step_ms = 1, .expert_skew = 1.15 },
@@ -76,6 +78,7 @@ static const struct figure {
 	FIGURE("network-bandwidth", network_bandwidth),
 	FIGURE("gpus-per-node", gpus_per_node),
 	FIGURE("host-bandwidth", host_bandwidth),
+	FIGURE("watts", watts),
 	FIGURE("gemm-efficiency", gemm_efficiency),
 	FIGURE("attention-efficiency", attention_efficiency),
 	FIGURE("memory-efficiency", memory_efficiency),

@@ -26,6 +26,7 @@ struct hardware {
 	double gpus_per_node;
 	double host_bandwidth; /* GB/s to the host's memory, and as much back */
 	double num_sms; /* multiprocessors that the tiles of a GEMM are dealt to; 0: not modelled */
+	double watts;   /* that a device draws in training; 0: not known */
 	/* of 8 bits: beyond that of 16 */
 	double gemm_efficiency, fp8_efficiency, attention_efficiency, memory_efficiency,
 	    link_efficiency, network_efficiency, host_efficiency;
@@ -84,6 +85,8 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		    .help = "devices joined by the fast links; tensor ranks stay inside" },        \
 	    HARDWARE_NUM(S, M, "host-bandwidth", host_bandwidth, 1e-6, 1e9,                        \
 		"bandwidth to host memory, one way, GB/s"),             \
+	    HARDWARE_NUM(S, M, "watts", watts, 0, 1e6,                                             \
+		"power that a device draws in training, W"),                                       \
 	    HARDWARE_NUM(S, M, "gemm-efficiency", gemm_efficiency, 1e-3, 1,                        \
 		"part of the peak that large GEMMs reach"),                                        \
 	    HARDWARE_NUM(S, M, "fp8-efficiency", fp8_efficiency, 1e-3, 2,                          \

@@ -84,6 +84,45 @@ column()
 		mplan time --config 8b.conf --world-size 8
 }
 
+@test "time: a whole run: days by part, failures, energy and money; the fewest ranks in time" {
+	big="--gpu h100 --world-size 16384 --tensor-model-parallel-size 8 --sequence-parallel
+		--pipeline-model-parallel-size 8 --global-batch-size 2048
+		--use-distributed-optimizer --config 8b.conf"
+	# shellcheck disable=SC2086 # options
+	run -0 --separate-stderr mplan time $big --train-tokens 1e13 --price 2 --eval-iters 20
+	echo "$output" | awk -F '\t' '
+		{ v[$1] = $2 }
+		$1 == "run_days" { next }
+		$1 ~ /_days$/ { sum += $2; share += $3 }
+		$1 == "steps_days" { goodput = $3 }
+		END {
+			ok = (sum / v["run_days"] - 1) ^ 2 < 1e-8 && (share - 1) ^ 2 < 1e-6
+			ok = ok && goodput > 0.9 && v["evaluation_days"] > 0
+			steps = v["train_steps"] * v["step_seconds"] / 86400
+			ok = ok && (v["steps_days"] / steps - 1) ^ 2 < 1e-8
+			hours = v["run_days"] * 24 * 16384
+			ok = ok && (v["device_hours"] / hours - 1) ^ 2 < 1e-8
+			ok = ok && (v["price"] / hours / 2 - 1) ^ 2 < 1e-8
+			ok = ok && (v["kilowatt_hours"] / hours / 0.7 - 1) ^ 2 < 1e-8
+			ok = ok && (v["failures"] / hours / 2e-5 - 1) ^ 2 < 1e-8
+			exit !ok
+		}'
+	# shellcheck disable=SC2086 # options
+	slow=$(mplan time $big --train-tokens 1e13 --save-seconds 60 |
+		awk '$1 == "steps_days" { print $3 }')
+	awk -v slow="$slow" 'BEGIN { exit !(slow < 0.9) }'
+
+	search="mplan search --config 8b.conf --gpu h100 --global-batch-size 512 --top 1
+		--train-tokens 1e12 --target-days 14"
+	run -0 --separate-stderr $search
+	ranks=$(echo "$stderr" | sed -n 's/^mplan: \([0-9]*\) ranks train 1e+12.*/\1/p')
+	[ $((ranks % 8)) = 0 ]
+	run -1 --separate-stderr $search --world-size $((ranks - 8))
+	[[ "$stderr" == "mplan: --target-days 14: no number of ranks up to $((ranks - 8)) does;"* ]]
+	refused 2 "mplan: --train-tokens: is needed" mplan search --config 8b.conf --gpu h100 \
+		--global-batch-size 512 --target-days 14
+}
+
 @test "check: a legal layout in one line" {
 	run -0 --separate-stderr mplan check --config 8b.conf --world-size 16 \
 		--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 \
