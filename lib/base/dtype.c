@@ -237,18 +237,17 @@ f32_from_e4m3(uint8_t x)
 }
 
 /* A double rounded to odd in float precision: rounding that to fewer bits is then the same as
- * rounding the double once. */
-static float
+ * rounding the double once. Without branches, for loops that are to be vectorised. */
+static inline float
 round_to_odd(double x)
 {
 	float f = (float)x;
-	uint32_t u = bits_of(f);
+	double back = (double)f;
+	uint32_t u = bits_of(f), inexact = (back < x) | (back > x),
+		 odd = inexact & ((u & 0x7f800000u) != 0x7f800000u);
 
-	if ((double)f == x || x != x || (u & 0x7f800000u) == 0x7f800000u)
-		return f;
-	if (((double)f > x) == (x > 0))
-		u--;
-	return float_of(u | 1);
+	u -= odd & (fabs(back) > fabs(x));
+	return float_of(u | odd);
 }
 
 /* One element as a double, which holds every value of these types. */
@@ -341,8 +340,63 @@ cross(char *dst, const char *src, int64_t count, float (*from)(uint16_t), uint16
 	}
 }
 
+/* Doubles from 16 bits. */
+static inline void
+widen_twice(char *dst, const char *src, int64_t count, float (*from)(uint16_t))
+{
+	for (int64_t i = 0; i < count; i++) {
+		uint16_t h;
+		double d;
+
+		memcpy(&h, src + 2 * i, 2);
+		d = (double)from(h);
+		memcpy(dst + 8 * i, &d, 8);
+	}
+}
+
+/* 16 bits from doubles, rounded once. */
+static inline void
+narrow_twice(char *dst, const char *src, int64_t count, uint16_t (*from)(float))
+{
+	for (int64_t i = 0; i < count; i++) {
+		uint16_t h;
+		double d;
+
+		memcpy(&d, src + 8 * i, 8);
+		h = from(round_to_odd(d));
+		memcpy(dst + 2 * i, &h, 2);
+	}
+}
+
+static void
+double_from_float(char *dst, const char *src, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		float f;
+		double d;
+
+		memcpy(&f, src + 4 * i, 4);
+		d = (double)f;
+		memcpy(dst + 8 * i, &d, 8);
+	}
+}
+
+static void
+float_from_double(char *dst, const char *src, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		double d;
+		float f;
+
+		memcpy(&d, src + 8 * i, 8);
+		f = (float)d;
+		memcpy(dst + 4 * i, &f, 4);
+	}
+}
+
 /*
- * memmove for equal types, so that those alone may overlap. Pairs of other types go through double.
+ * memmove for equal types, so that those alone may overlap. Pairs with 8-bit floats go through
+ * double, one element at a time.
  * Integers convert only to themselves; anything else is a bug in the caller.
  */
 void
@@ -362,6 +416,18 @@ dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_ty
 		cross(dst, src, count, dtype_f32_from_bf16, dtype_f16_from_f32);
 	} else if (dst_type == DTYPE_BF16 && src_type == DTYPE_F16) {
 		cross(dst, src, count, dtype_f32_from_f16, dtype_bf16_from_f32);
+	} else if (dst_type == DTYPE_F64 && src_type == DTYPE_BF16) {
+		widen_twice(dst, src, count, dtype_f32_from_bf16);
+	} else if (dst_type == DTYPE_BF16 && src_type == DTYPE_F64) {
+		narrow_twice(dst, src, count, dtype_bf16_from_f32);
+	} else if (dst_type == DTYPE_F64 && src_type == DTYPE_F16) {
+		widen_twice(dst, src, count, dtype_f32_from_f16);
+	} else if (dst_type == DTYPE_F16 && src_type == DTYPE_F64) {
+		narrow_twice(dst, src, count, dtype_f16_from_f32);
+	} else if (dst_type == DTYPE_F64 && src_type == DTYPE_F32) {
+		double_from_float(dst, src, count);
+	} else if (dst_type == DTYPE_F32 && src_type == DTYPE_F64) {
+		float_from_double(dst, src, count);
 	} else {
 		for (int64_t i = 0; i < count; i++)
 			store(dst, dst_type, i, load(src, src_type, i));
@@ -404,6 +470,45 @@ count_crossed(const char *before, const char *after, int64_t count)
 	return lost;
 }
 
+/* Of doubles that became 16 bits. */
+static struct dtype_lost
+count_narrowed_twice(const char *before, const char *after, int64_t count, uint16_t inf)
+{
+	struct dtype_lost lost = { 0 };
+
+	for (int64_t i = 0; i < count; i++) {
+		uint64_t b;
+		uint16_t a;
+
+		memcpy(&b, before + 8 * i, 8);
+		memcpy(&a, after + 2 * i, 2);
+		b &= INT64_MAX;
+		lost.overflows += (a & 0x7fff) == inf && b < 0x7ff0000000000000;
+		lost.underflows += (a & 0x7fff) == 0 && b != 0;
+	}
+	return lost;
+}
+
+/* Of doubles that became floats. */
+static struct dtype_lost
+count_doubles(const char *before, const char *after, int64_t count)
+{
+	struct dtype_lost lost = { 0 };
+
+	for (int64_t i = 0; i < count; i++) {
+		uint64_t b;
+		uint32_t a;
+
+		memcpy(&b, before + 8 * i, 8);
+		memcpy(&a, after + 4 * i, 4);
+		b &= INT64_MAX;
+		a &= INT32_MAX;
+		lost.overflows += a == 0x7f800000 && b < 0x7ff0000000000000;
+		lost.underflows += a == 0 && b != 0;
+	}
+	return lost;
+}
+
 /* True when every number of one type is one of the other. */
 static bool
 holds_all(enum dtype to, enum dtype from)
@@ -414,22 +519,19 @@ holds_all(enum dtype to, enum dtype from)
 struct dtype_lost
 dtype_count_lost(struct dtype_array before, struct dtype_array after, int64_t count)
 {
-	struct dtype_lost lost = { 0 };
+	uint16_t inf = after.type == DTYPE_BF16 ? 0x7f80 : 0x7c00;
 
 	if (holds_all(after.type, before.type))
-		return lost;
+		return (struct dtype_lost){ 0 };
+	if (before.type == DTYPE_F64 && after.type == DTYPE_F32)
+		return count_doubles(before.data, after.data, count);
+	if (before.type == DTYPE_F64)
+		return count_narrowed_twice(before.data, after.data, count, inf);
 	if (before.type == DTYPE_F32)
-		return count_narrowed(
-		    before.data, after.data, count, after.type == DTYPE_BF16 ? 0x7f80 : 0x7c00);
-	if (before.type == DTYPE_BF16)
-		return count_crossed(before.data, after.data, count);
-	for (int64_t i = 0; i < count; i++) {
-		double b = load(before.data, before.type, i), a = load(after.data, after.type, i);
-
-		lost.overflows += isinf(a) && isfinite(b);
-		lost.underflows += a == 0 && b != 0;
-	}
-	return lost;
+		return count_narrowed(before.data, after.data, count, inf);
+	/* every number of fp16 has one of bf16 near it */
+	return before.type == DTYPE_BF16 ? count_crossed(before.data, after.data, count)
+					 : (struct dtype_lost){ 0 };
 }
 
 bool

@@ -511,6 +511,56 @@ test_f16_rounding(void)
 	CHECK(dtype_f16_from_f32(-INFINITY) == 0xfc00 && dtype_f16_from_f32(1e30f) == 0x7c00);
 }
 
+/* A double goes to the nearer neighbour, however close to their middle it is, and counts as lost
+ * where it becomes 0 or infinite. */
+static void
+test_doubles(void)
+{
+	static const enum dtype types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+	static const double largest[] = { 0x1.fffffep127, 0x1.fep127, 65504 },
+			    least[] = { 0x1p-149, 0x1p-133, 0x1p-24 };
+
+	for (int t = 0; t < 3; t++)
+		for (uint32_t u = 0; u < 0x7f00; u++) {
+			uint32_t bits = u << 16 | (types[t] == DTYPE_F32 ? u : 0);
+			double a = 0, b = 0, x[4], y[4];
+			unsigned char stored[16];
+			struct dtype_lost lost;
+
+			if (types[t] != DTYPE_F32)
+				bits = u;
+			memcpy(stored, &bits, sizeof bits);
+			dtype_convert(&a, DTYPE_F64, stored, types[t], 1);
+			bits++;
+			memcpy(stored, &bits, sizeof bits);
+			dtype_convert(&b, DTYPE_F64, stored, types[t], 1);
+			if (!isfinite(a) || !isfinite(b))
+				continue;
+			x[0] = (a + b) / 2;
+			x[1] = nextafter(x[0], 0);
+			x[2] = nextafter(x[0], b);
+			x[3] = -x[2];
+			dtype_convert(stored, types[t], x, DTYPE_F64, 4);
+			dtype_convert(y, DTYPE_F64, stored, types[t], 4);
+			lost = dtype_count_lost((struct dtype_array){ x, DTYPE_F64 },
+			    (struct dtype_array){ stored, types[t] }, 4);
+			if (y[0] != (bits % 2 ? a : b) || y[1] != a || y[2] != b || y[3] != -b ||
+			    lost.overflows || lost.underflows != (a == 0 ? 2 : 0))
+				CHECK(!"rounding of a double");
+		}
+	for (int t = 0; t < 3; t++) {
+		double x[] = { 2 * largest[t], -largest[t], least[t], least[t] / 4, -1e-320,
+			INFINITY, NAN, 0 };
+		char stored[32];
+		struct dtype_lost lost;
+
+		dtype_convert(stored, types[t], x, DTYPE_F64, 8);
+		lost = dtype_count_lost((struct dtype_array){ x, DTYPE_F64 },
+		    (struct dtype_array){ stored, types[t] }, 8);
+		CHECK(lost.overflows == 1 && lost.underflows == 2);
+	}
+}
+
 /* A weight and its remainder make the float that they came from; of ties, one way only. */
 static void
 test_low_bits(void)
@@ -774,6 +824,7 @@ main(void)
 	test_dtype();
 	test_same();
 	test_f16_rounding();
+	test_doubles();
 	test_low_bits();
 	test_nonfinite();
 	test_pool();
