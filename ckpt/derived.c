@@ -73,24 +73,58 @@ room(void **at, size_t *have, size_t bytes)
 	return *at;
 }
 
-/* Rounds once what the kind computes. */
+void
+derived_round(struct derived *d, struct dtype_array dst, const double *numbers, int64_t n)
+{
+	struct dtype_lost lost;
+
+	dtype_convert((void *)(uintptr_t)dst.data, dst.type, numbers, DTYPE_F64, n);
+	lost = dtype_count_lost((struct dtype_array){ numbers, DTYPE_F64 }, dst, n);
+	d->s.lost.overflows += lost.overflows;
+	d->s.lost.underflows += lost.underflows;
+}
+
+/* Computes a part of a box, and rounds it once. */
 static int
-compute(struct derived *d, const struct source_part *p, struct dtype_array dst, struct err *e)
+compute_part(struct derived *d, const struct source_part *p, struct dtype_array dst, struct err *e)
 {
 	int64_t n = slice_elements(&p->slice);
 	void *to = (void *)(uintptr_t)dst.data, *numbers = d->numbers;
-	struct dtype_lost lost;
 
 	if (dst.type == DTYPE_F64)
 		return d->kind->compute(d, p, to, e);
 	d->numbers = room(&numbers, &d->numbers_bytes, (size_t)n * sizeof(double));
 	if (d->kind->compute(d, p, d->numbers, e) < 0)
 		return -1;
-	dtype_convert(to, dst.type, d->numbers, DTYPE_F64, n);
-	lost = dtype_count_lost((struct dtype_array){ d->numbers, DTYPE_F64 }, dst, n);
-	d->s.lost.overflows += lost.overflows;
-	d->s.lost.underflows += lost.underflows;
+	derived_round(d, dst, d->numbers, n);
 	return 0;
+}
+
+enum { PART = 1 << 19 }; /* elements computed at a time, which stay in a processor's cache */
+
+static int
+compute(struct derived *d, const struct source_part *p, struct dtype_array dst, struct err *e)
+{
+	struct source_part part = *p;
+	int64_t total = slice_elements(&p->slice);
+	char *to = (void *)(uintptr_t)dst.data;
+	int rc = 0;
+
+	if (d->kind->gather)
+		return d->kind->gather(d, p, to, e);
+	for (int64_t at = 0, step; at < total && rc == 0; at += step) {
+		struct slice slice[SLICE_FLAT_MAX];
+		int n;
+
+		step = total - at < PART ? total - at : PART;
+		n = slice_flat(&p->slice, at, step, slice);
+		for (int i = 0; i < n && rc == 0; i++) {
+			part.slice = slice[i];
+			rc = compute_part(d, &part, (struct dtype_array){ to, dst.type }, e);
+			to += (size_t)slice_elements(&slice[i]) * dtype_size(dst.type);
+		}
+	}
+	return rc;
 }
 
 static int

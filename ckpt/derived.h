@@ -49,6 +49,9 @@ struct derived_kind {
 	    const struct derived *d, const struct source_part *p, struct derived_origin *out);
 	/* The numbers of a box, row-major and dense. NULL: nothing is computed. */
 	int (*compute)(struct derived *d, const struct source_part *p, double *dst, struct err *e);
+	/* The same in the type of the origin, in place of compute: for kinds most of whose numbers
+	 * are copies, but not of the same box. */
+	int (*gather)(struct derived *d, const struct source_part *p, void *dst, struct err *e);
 	/* Edits s.state_text, which is that of the last source; NULL: it is kept. */
 	int (*state)(struct derived *d, struct err *e);
 	/* Releases what the kind itself has, also after a failure; NULL: nothing. */
@@ -107,5 +110,7 @@ struct derived_term {
 	bool add;
 };
 int derived_sum(struct derived *d, const struct derived_term *t, double *sum, struct err *e);
+/* Rounds numbers that were computed to their type, and counts what is lost. */
+void derived_round(struct derived *d, struct dtype_array dst, const double *numbers, int64_t n);
 
 #endif

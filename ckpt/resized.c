@@ -27,7 +27,8 @@ struct old_table {
 	const char *state;
 	enum dtype dtype;
 	void *raw;
-	double *mean; /* of the rows of tokens; NULL: not computed yet */
+	size_t raw_bytes; /* of the room, which the next table takes over */
+	double *mean;     /* of the rows of tokens; NULL: not computed yet */
 };
 
 struct resized {
@@ -102,13 +103,20 @@ need_table(struct resized *r, const struct param *p, const char *state, struct e
 	struct old_table *t = &r->table;
 	struct slabs w = { 0 };
 	char *at;
+	size_t bytes;
 	int rc = 0;
 
 	if (t->param == p && (t->state ? state && !strcmp(t->state, state) : !state))
 		return 0;
-	old_table_release(t);
 	t->dtype = source_dtype(last, p, state);
-	t->raw = at = mem_alloc((size_t)param_elements(p), dtype_size(t->dtype));
+	bytes = (size_t)param_elements(p) * dtype_size(t->dtype);
+	if (t->raw_bytes != bytes) {
+		free(t->raw);
+		t->raw = mem_alloc(bytes, 1);
+	}
+	free(t->mean);
+	*t = (struct old_table){ .dtype = t->dtype, .raw = t->raw, .raw_bytes = bytes };
+	at = t->raw;
 	slabs_add(&w, &whole);
 	for (int64_t i = 0; i < w.count && rc == 0; i++) {
 		rc = last->kind->read(last, &w.item[i], at, e);
@@ -213,22 +221,42 @@ new_row(struct resized *r, int64_t id, const int64_t columns[2], double *dst)
 	}
 }
 
+/* Some columns of a new row of weights, their average or moments, in the type of the table. */
+static void
+round_new_row(struct resized *r, const struct source_part *p, int64_t id, void *dst)
+{
+	const int64_t columns[2] = { p->slice.start[1], p->slice.count[1] };
+	double *row = mem_zalloc((size_t)columns[1], sizeof *row);
+
+	if (!is_moment(p->state))
+		new_row(r, id, columns, row);
+	derived_round(&r->d, (struct dtype_array){ dst, r->table.dtype }, row, columns[1]);
+	free(row);
+}
+
+/* Old rows are copied in their own type. */
 static int
-compute(struct derived *d, const struct source_part *p, double *dst, struct err *e)
+gather(struct derived *d, const struct source_part *p, void *dst, struct err *e)
 {
 	struct resized *r = resized_of(d);
-	const int64_t *start = p->slice.start, *count = p->slice.count,
-		      columns[2] = { start[1], count[1] };
+	const int64_t *start = p->slice.start, *count = p->slice.count;
+	const struct old_table *t = &r->table;
+	char *to = dst;
+	size_t size, bytes;
 
 	if (need_table(r, old_table_of(d, p->param), p->state, e) < 0)
 		return -1;
-	for (int64_t i = start[0]; i < start[0] + count[0]; i++, dst += count[1])
-		if (!vocab_row_is_new(&r->map.row[i]))
-			old_row(&r->table, r->map.row[i].old, columns, dst);
-		else if (is_moment(p->state))
-			memset(dst, 0, (size_t)count[1] * sizeof *dst);
+	size = dtype_size(t->dtype);
+	bytes = (size_t)count[1] * size;
+	for (int64_t i = start[0]; i < start[0] + count[0]; i++, to += bytes) {
+		const struct vocab_row *v = &r->map.row[i];
+
+		if (vocab_row_is_new(v))
+			round_new_row(r, p, i, to);
 		else
-			new_row(r, i, columns, dst);
+			memcpy(to, (char *)t->raw + (size_t)(v->old * width(t) + start[1]) * size,
+			    bytes);
+	}
 	return 0;
 }
 
@@ -538,7 +566,7 @@ const struct derived_kind derived_resized = {
 	.keeps = KEEPS_OPTIM | KEEPS_AVERAGE | KEEPS_HISTORIES | KEEPS_RUN_OPTIONS,
 	.model = set_model,
 	.origin = find_origin,
-	.compute = compute,
+	.gather = gather,
 	.state = set_state,
 	.release = release,
 };

@@ -1,9 +1,9 @@
 /*
- * big_model.c DIR LAYERS - a Hugging Face directory of the widths of Llama 3 8B, for benchmarks of
- * checkpoints
+ * big_model.c DIR LAYERS [ROWS] - a Hugging Face directory of the widths of Llama 3 8B, for
+ * benchmarks of checkpoints
  *
  * config.json and one file of BF16 weights, random bits below 2: nothing in it is sparse, and
- * nothing compresses.
+ * nothing compresses. ROWS of the vocabulary are 128,256 unless given.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -26,7 +26,7 @@ need(int rc, const struct err *e)
 }
 
 static struct model_config
-llama(int64_t layers)
+llama(int64_t layers, int64_t rows)
 {
 	struct model_config c;
 
@@ -38,7 +38,7 @@ llama(int64_t layers)
 	c.num_query_groups = 8;
 	c.kv_channels = 128;
 	c.max_position_embeddings = 8192;
-	c.vocab_size = 128256;
+	c.vocab_size = rows;
 	c.normalization = NORMALIZATION_RMSNORM;
 	c.norm_epsilon = 1e-5;
 	c.activation = ACTIVATION_SWIGLU;
@@ -67,7 +67,8 @@ int
 main(int argc, char **argv)
 {
 	const struct family *f = family_find("llama");
-	struct model_config c = llama(argc > 2 ? strtoll(argv[2], NULL, 10) : 1);
+	struct model_config c = llama(argc > 2 ? strtoll(argv[2], NULL, 10) : 1,
+	    argc > 3 ? strtoll(argv[3], NULL, 10) : 128256);
 	struct str config = { 0 };
 	struct safetensors_writer *w;
 	struct param *p;
@@ -77,8 +78,8 @@ main(int argc, char **argv)
 	struct err e;
 	int n = model_params(&c, &p);
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: big_model DIR LAYERS\n");
+	if (argc < 3 || argc > 4) {
+		fprintf(stderr, "usage: big_model DIR LAYERS [ROWS]\n");
 		return 2;
 	}
 	need(io_mkdir_p(argv[1], &e), &e);

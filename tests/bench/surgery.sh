@@ -1,0 +1,99 @@
+#!/bin/sh
+# surgery.sh - the verbs of mckpt that make models of others, against cp of the same bytes; appends
+# to results.tsv
+#
+# A model of an 8B's widths with 32,000 rows of the vocabulary, 4 layers (2.3 GB of BF16), sixteen
+# of 1 layer (1 GB each) and one with 128,256 rows (2.5 GB). Every command reads files that are not
+# in the file cache and ends with a sync; it takes turns with cp --sparse=never of as many bytes as
+# it writes, and cat of what else it reads, ROUNDS (default 3) times. The figures are the least
+# milliseconds of both, and the peak resident memory. B is the build directory; WHERE (default: the
+# directory it is started in) takes 20 GB. ONLY=VERB measures that one. Run it on a quiet machine.
+# shellcheck disable=SC2016,SC2046,SC2086
+set -eu
+: "${B:=build}" "${WHERE:=.}" "${ROUNDS:=3}" "${ONLY:=}"
+B=$(cd "$B" && pwd)
+PATH=$B:$PATH
+top=$(pwd)
+machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
+results=$top/tests/bench/results.tsv
+dir=$(mktemp -d -p "$WHERE")
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+
+# took COMMAND...: its milliseconds with the final sync, those of processors, and its peak KB
+took()
+{
+	sync
+	find . -type f -exec dd if={} iflag=nocache count=0 status=none ';'
+	rm -rf out
+	"$B/tests/bench/usage" sh -c '"$@" && sync' - "$@"
+}
+
+# peer COPY CAT...: copies one checkpoint, and reads others
+peer()
+{
+	copied=$1
+	shift
+	took sh -c 'cp -r --sparse=never "$0" out && cat /dev/null "$@"' "$copied" \
+		$(for ck; do echo "$ck"/iter_*/*.safetensors; done)
+}
+
+# against NAME "COPY CAT..." COMMAND...: turns of the command, which writes `out`, and of the peer
+against()
+{
+	name=$1 bytes=$2
+	shift 2
+	wanted "${name%% *}" || return 0
+	turn=0
+	while [ $((turn += 1)) -le "$ROUNDS" ]; do
+		echo "own $(took "$@")"
+		echo "cp $(peer $bytes)"
+	done >turns
+	sort -k 1,1 -k 2,2n turns | awk -v OFS='\t' -v name="$name" '
+		!($1 in least) { least[$1] = $2 }
+		$1 == "own" && $4 > peak { peak = $4 }
+		END {
+			printf "mckpt %s, cold, with sync, ms (%.0f %% of the rate), " \
+				"peak %d MiB; peer: ", name, 100 * least["cp"] / least["own"],
+				peak / 1024
+			print "cp --sparse=never of what is written, cat of what else is read",
+				least["own"], least["cp"]
+		}' | while read -r row; do
+		printf '%s\t%s\t%s\t%s\n' "$(date +%F)" \
+			"$(git -C "$top" rev-parse --short HEAD)" "$machine" "$row"
+	done | tee -a "$results"
+}
+
+# wanted VERB...: whether one of them is to be measured
+wanted()
+{
+	case " $* " in *" ${ONLY:-$1} "*) ;; *) return 1 ;; esac
+}
+
+# model NAME LAYERS ROWS VERB...: makes a model if one of the verbs that read it is to be measured
+model()
+{
+	(shift 3 && wanted "$@") || return 0
+	"$B/tests/bench/big_model" hf "$2" "$3"
+	mckpt import -q hf "$1"
+	rm -rf hf
+}
+
+model deep 4 32000 stack set
+against "stack of 2.3 GB" deep mckpt stack -q --layers 3,2,1,0 deep out
+against "set of 2.3 GB" deep mckpt set -q --rotary-base 1e6 deep out
+rm -rf deep
+model words 1 128256 resize-vocab
+"$B/tests/bench/vocabulary" old 120000 1
+"$B/tests/bench/vocabulary" new 127999 7919
+against "resize-vocab of 2.5 GB, 120,000 moved rows and 7,999 new" words \
+	mckpt resize-vocab -q --old-vocab-file old.json --old-merge-file old.txt \
+	--vocab-file new.json --merge-file new.txt words out
+rm -rf words
+many=
+for i in $(seq 16); do
+	model "m$i" 1 32000 average
+	many="$many m$i"
+done
+against "average of 2 of 1 GB" "m1 m2" mckpt average -q m1 m2 out
+against "average of 16 of 1 GB" "$many" mckpt average -q $many out
