@@ -21,6 +21,7 @@
 static char prefix[64] = "mikoshi";
 static const char clear_line[] = "\r\033[K";
 static int level;
+static double begun;     /* by prog_begin */
 static bool on_terminal; /* although standard error is a launcher's pipe */
 static bool progress_shown, muted;
 static void (*leave_hook)(int);
@@ -146,10 +147,17 @@ prog_begin(const char *argv0)
 	const char *slash = strrchr(argv0, '/');
 	struct sigaction bus = { .sa_sigaction = lost_page, .sa_flags = SA_SIGINFO };
 
+	begun = clock_seconds();
 	snprintf(prefix, sizeof prefix, "%s", slash ? slash + 1 : argv0);
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_IGN);
 	sigaction(SIGBUS, &bus, NULL);
+}
+
+double
+prog_seconds(void)
+{
+	return clock_seconds() - begun;
 }
 
 static void leave(int status) __attribute__((noreturn));

@@ -21,6 +21,7 @@ enum exit_status {
 };
 
 void prog_begin(const char *argv0); /* sets the name, resets SIGPIPE and ignores SIGXFSZ */
+double prog_seconds(void);          /* since prog_begin */
 void prog_rank(int rank);           /* adds "[rank]" to the prefix */
 void prog_quiet(int level);         /* -1 quiet, 0 normal, 1 verbose */
 int prog_level(void);

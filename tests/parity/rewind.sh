@@ -31,7 +31,7 @@ metric lm_loss plain.jsonl | awk 'NR > 15 && $1 > 0.5 { print NR }' | tr '\n' ' 
 [ "$(cat spikes)" = "24 38 " ] || fail "the data have other spikes: $(cat spikes)"
 
 # The run goes back before both, says so, and reaches its end.
-train 1 $common $saves $rule --save one --metrics-file one.jsonl
+train 1 $common $saves $rule --save one --metrics-file one.jsonl -v
 while read -r spike to first; do
 	grep -q "^mtrain: iteration $spike: a loss of .*, and a median of .* before it: back to \
 iteration $to; iterations $first to $spike are passed over$" log || fail "nothing of $to"
@@ -39,6 +39,11 @@ done <<END
 24 15 18
 38 30 32
 END
+# How the time was spent: all parts, and 16 of the 66 steps are lost.
+sed -n 's/^mtrain: of .* s \(.*\) % were steps that count, \(.*\) % saves, \(.*\) % evaluation, '\
+'\(.*\) % the start, \(.*\) % steps that a rewind lost$/\1 \2 \3 \4 \5/p' log >parts
+awk '{ if (($1 + $2 + $3 + $4 + $5 - 100) ^ 2 < 0.1 && $2 > 0 && $4 > 0) ok = $5 > $1 / 5 }
+	END { exit !ok }' parts || fail "the parts of the time: $(cat parts)"
 [ "$(grep -c '"rewind_to"' one.jsonl)" = 2 ] || fail "not two rewinds in the metrics"
 grep -q '^{"iteration": 24, "rewind_to": 15, "passed_first": 18, "passed_last": 24, "lm_loss": ' \
 	one.jsonl || fail "the metrics do not show the rewinds"

@@ -40,6 +40,14 @@ enum total {
 	TOTAL_COUNT
 };
 
+/* Where the time of a run goes beside its steps: seconds until the first, seconds that saves and
+ * evaluations hold it up and that going back takes; steps that were taken, and those of them that a
+ * rewind has lost. */
+struct run_parts {
+	double start, saves, evaluation, back;
+	int64_t taken, lost;
+};
+
 struct run {
 	struct train_config *c;
 	struct engine *e;
@@ -66,6 +74,7 @@ struct run {
 	int64_t saved_at;    /* iteration of the last save that was begun, or of the start */
 	double step_seconds; /* of the last step that was taken */
 	double started;      /* seconds, when the loop began */
+	struct run_parts parts;
 	/* of the current pass */
 	int set;
 	int64_t first_sample, tokens;

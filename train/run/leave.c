@@ -59,6 +59,21 @@ leave_expect(struct run *r)
 }
 
 void
+leave_parts(const struct run *r)
+{
+	const struct run_parts *p = &r->parts;
+	double all = prog_seconds(), steps = all - p->start - p->saves - p->evaluation - p->back,
+	       lost = p->taken ? steps * (double)p->lost / (double)p->taken : 0;
+
+	if (r->e->rank != 0 || prog_level() <= 0)
+		return;
+	note("of %.1f s %.1f %% were steps that count, %.1f %% saves, %.1f %% evaluation, %.1f %% "
+	     "the start, %.1f %% steps that a rewind lost",
+	    all, 100 * (steps - lost) / all, 100 * p->saves / all, 100 * p->evaluation / all,
+	    100 * p->start / all, 100 * (p->back + lost) / all);
+}
+
+void
 leave_say(const struct run *r, const char *why)
 {
 	const struct train_config *c = r->c;

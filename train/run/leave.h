@@ -19,6 +19,8 @@ void leave_begin(void);
 /* After a step, on rank 0: an answer to a request will say how long the stop
  * takes, and a note says once when it takes longer than mpirun allows. */
 void leave_expect(struct run *r);
+/* With -v, on rank 0, after all else: how the time since the start of the program was spent. */
+void leave_parts(const struct run *r);
 /* The last words of a run that was stopped and saved. */
 void leave_say(const struct run *r, const char *why);
 /* When the last run ended with steps that it had not saved: a note with their number. Rank 0,

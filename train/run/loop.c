@@ -56,13 +56,14 @@ save(struct run *r)
 {
 	struct str data = { 0 };
 	struct err err;
-	double since;
+	double since, held;
 	int rc;
 
 	r->saved_at = r->at.iteration;
 	audit_files(r->audit);
 	if (!r->saver)
 		return EXIT_DONE;
+	held = r->watch.clock();
 	since = saver_background(r->saver) ? r->watch.clock() : steps_pause(r);
 	if (r->e->rank == 0) {
 		data_state(r->data, corpus_log_counts(r->corpora), &data);
@@ -72,6 +73,7 @@ save(struct run *r)
 	str_release(&data);
 	if (!saver_background(r->saver))
 		steps_resume(r, since);
+	r->parts.saves += r->watch.clock() - held;
 	return save_status(r, rc, &err);
 }
 
@@ -79,9 +81,12 @@ save(struct run *r)
 static int
 save_ends(struct run *r)
 {
+	double held = r->watch.clock();
 	struct err err;
+	int rc = r->saver ? saver_wait(r->saver, &err) : 0;
 
-	return r->saver ? save_status(r, saver_wait(r->saver, &err), &err) : EXIT_DONE;
+	r->parts.saves += r->watch.clock() - held;
+	return save_status(r, rc, &err);
 }
 
 /* Saves unless this step has been saved already, and waits until the device is done and everything
@@ -102,7 +107,10 @@ save_last(struct run *r)
 	if (prog_level() > 0)
 		note("waited for data %lld times, %.3f s in all", (long long)stats.waits,
 		    stats.seconds);
-	return status == EXIT_DONE ? save_ends(r) : status;
+	if (status == EXIT_DONE)
+		status = save_ends(r);
+	leave_parts(r);
+	return status;
 }
 
 /* --- stops ------------------------------------------------------------------------------------ */
@@ -171,6 +179,7 @@ evaluate(struct run *r, enum split which)
 	double since = steps_pause(r);
 	enum iteration_end end = iteration_evaluate(r, which);
 
+	r->parts.evaluation += r->watch.clock() - since;
 	steps_resume(r, since);
 	return end == ITERATION_DONE ? EXIT_DONE : give_up(r, end);
 }
@@ -203,6 +212,20 @@ after_step(struct run *r)
 	return status == EXIT_DONE && why ? stop_run(r, why) : status;
 }
 
+/* After a spike: to a checkpoint before it, or on. */
+static int
+go_back(struct run *r)
+{
+	int64_t at = r->at.iteration;
+	double since = steps_pause(r);
+	int status = rewind_run(r);
+
+	r->parts.back += r->watch.clock() - since;
+	r->parts.lost += at - r->at.iteration + 1;
+	steps_resume(r, since);
+	return status;
+}
+
 /* A step with what comes after it. When another run owns --save, nothing more is written, not even
  * the save under way. A run that has been asked to stop does not go back before a spike: the run
  * that resumes will. */
@@ -211,8 +234,9 @@ take_step(struct run *r)
 {
 	enum iteration_end end = iteration_train(r);
 	struct err err;
-	double since;
 	int status;
+
+	r->parts.taken++;
 
 	if (r->total[TOTAL_LOST] > 0) {
 		if (lock_check(r->lock, &err) < 0)
@@ -221,12 +245,8 @@ take_step(struct run *r)
 		return EXIT_FAILED;
 	}
 	watchdog_steady(r->watchdog);
-	if (end == ITERATION_SPIKE && !asked_to_stop(r)) {
-		since = steps_pause(r);
-		status = rewind_run(r);
-		steps_resume(r, since);
-		return status;
-	}
+	if (end == ITERATION_SPIKE && !asked_to_stop(r))
+		return go_back(r);
 	if (end != ITERATION_DONE && end != ITERATION_SPIKE)
 		return give_up(r, end);
 	leave_expect(r);
@@ -246,6 +266,7 @@ loop_train(struct run *r)
 
 	stopwatch_start(&r->watch);
 	r->started = r->watch.lap;
+	r->parts.start = prog_seconds();
 	r->began = r->saved_at = r->at.iteration;
 	while (status == EXIT_DONE && r->at.iteration < r->c->train_iters)
 		status = take_step(r);
