@@ -10,7 +10,7 @@
 struct export_config {
 	int dtype, weights, add_bos_token;
 	const char *max_shard_size, *tokenizer_model, *vocab_file, *merge_file, *arch;
-	bool force;
+	bool force, check;
 };
 
 enum { WEIGHTS_LAST, WEIGHTS_EMA };
@@ -74,10 +74,43 @@ static const struct opt opts[] = {
 	    .type = OPT_FLAG,
 	    .off = FIELD(force),
 	    .help = "replace an existing Hugging Face directory" },
+	{ .name = "check",
+	    .type = OPT_FLAG,
+	    .off = FIELD(check),
+	    .help = "write nothing, and compare DST with SRC; without SRC, with itself" },
 	OPT_END,
 };
 
-/* Checks the options against each other, then exports. */
+/* Checks the options against each other. */
+static int
+check_options(const struct export_config *c, struct err *e)
+{
+	if (c->tokenizer_model && (c->vocab_file || c->merge_file))
+		return err_set(e,
+		    "--tokenizer-model excludes --vocab-file and --merge-file: give one kind of "
+		    "tokenizer");
+	if (!c->vocab_file != !c->merge_file)
+		return err_set(e, "--vocab-file and --merge-file: both are needed");
+	return c->check && c->force ? err_set(e, "--check: not with --force: nothing is written")
+				    : 0;
+}
+
+/* Exports, or prints each difference from what an export would be. */
+static int
+work(const struct export_options *o, struct err *e)
+{
+	struct str notes = { 0 }, warnings = { 0 }, what = { 0 };
+	int rc = o->check ? export_check(o, &warnings, &notes, &what, e)
+			  : export_hf(o, &notes, &warnings, e);
+
+	cli_say(&notes, note);
+	cli_say(&warnings, warn);
+	if (rc == 0 && what.len)
+		printf("%s\n", what.buf);
+	str_release(&what);
+	return rc > 0 ? CLI_NO : rc;
+}
+
 static int
 run(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -90,31 +123,16 @@ run(const void *cfg, int argc, char **argv, struct err *e)
 		.arch = c->arch,
 		.add_bos = c->add_bos_token,
 		.average = c->weights == WEIGHTS_EMA,
-		.force = c->force };
-	struct str notes = { 0 }, warnings = { 0 };
-	int rc;
+		.force = c->force,
+		.check = c->check };
+	bool alone = c->check && argc == 1;
+	int rc = cli_operands(argc, alone ? 1 : 2, c->check ? "[SRC] DST" : "SRC DST", e);
 
-	if (o.max_shard_bytes == 0)
+	if (o.max_shard_bytes == 0 || check_options(c, e) < 0 || rc)
 		return CLI_USAGE;
-	if (c->tokenizer_model && (c->vocab_file || c->merge_file)) {
-		err_set(e,
-		    "--tokenizer-model excludes --vocab-file and --merge-file: give one kind of "
-		    "tokenizer");
-		return CLI_USAGE;
-	}
-	if (!c->vocab_file != !c->merge_file) {
-		err_set(e, "--vocab-file and --merge-file: both are needed");
-		return CLI_USAGE;
-	}
-	rc = cli_operands(argc, 2, "SRC DST", e);
-	if (rc)
-		return rc;
-	o.src = argv[0];
-	o.dst = argv[1];
-	rc = export_hf(&o, &notes, &warnings, e);
-	cli_say(&notes, note);
-	cli_say(&warnings, warn);
-	return rc;
+	o.src = alone ? NULL : argv[0];
+	o.dst = argv[argc - 1];
+	return work(&o, e);
 }
 
 static const struct verb *const verbs[] = {

@@ -6,10 +6,7 @@
  * its target under a temporary name, and all inputs are opened and checked before that directory
  * exists.
  */
-#include "export/hf.h"
-#include "export/place.h"
-#include "export/found.h"
-#include "export/tokenizer.h"
+#include "export/hf_impl.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/target.h"
@@ -19,21 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* State of an export; released at the end of export_hf. */
-struct job {
-	const struct export_options *o;
-	struct source *src;
-	struct model_config config; /* the source's, with what the tokenizer adds */
-	struct hf_export x;
-	struct tokenizer_files tokenizer;
-	bool has_tokenizer;
-	const char *model, *vocab, *merges; /* its files */
-	struct found_tokenizer found;
-	struct place place;
-	struct str *notes, *warnings;
-	struct err *e;
-};
 
 /* Binary units have an i, decimal ones do not. */
 uint64_t
@@ -147,11 +129,11 @@ find_tokenizer(struct job *j)
 	}
 	if (why.msg[0])
 		str_addf(j->notes, "the run's tokenizer: %s\n", why.msg);
-	str_addf(j->notes,
-	    "no tokenizer files are written; to add them: mexport --force --tokenizer-model FILE "
-	    "%s "
-	    "%s (or --vocab-file and --merge-file)\n",
-	    o->src, o->dst);
+	if (!o->check)
+		str_addf(j->notes,
+		    "no tokenizer files are written; to add them: mexport --force "
+		    "--tokenizer-model FILE %s %s (or --vocab-file and --merge-file)\n",
+		    o->src, o->dst);
 }
 
 /* Whether a SentencePiece model's tokenizer begins with bos: 1, 0, or -1 where nothing says it. A
@@ -167,6 +149,15 @@ adds_bos(struct job *j)
 		str_addf(j->notes, "--add-bos-token %s: documents of the training %s bos\n",
 		    asked == ADD_BOS_TRUE ? "true" : "false", trained ? "began with" : "had no");
 	return asked == ADD_BOS_TRUE;
+}
+
+void
+job_take_ids(struct model_config *c, int64_t bos, int64_t eos)
+{
+	if (c->bos_token_id < 0)
+		c->bos_token_id = bos;
+	if (!c->eos_token_id.count && eos >= 0)
+		c->eos_token_id = (struct id_list){ 1, { eos } };
 }
 
 /* Reads the tokenizer, if there is one; its special ids are used where the run named none. Its kind
@@ -195,10 +186,7 @@ open_tokenizer(struct job *j)
 		rc = tokenizer_gpt2_files(t, j->vocab, j->merges, j->e);
 	if (rc < 0)
 		return -1;
-	if (c->bos_token_id < 0)
-		c->bos_token_id = t->id[SPECIAL_BOS];
-	if (!c->eos_token_id.count && t->id[SPECIAL_EOS] >= 0)
-		c->eos_token_id = (struct id_list){ 1, { t->id[SPECIAL_EOS] } };
+	job_take_ids(c, t->id[SPECIAL_BOS], t->id[SPECIAL_EOS]);
 	if (t->tokens > c->vocab_size)
 		return err_set(j->e,
 		    "the tokenizer has %lld tokens, but the model's vocabulary has only %lld rows",
@@ -261,14 +249,26 @@ write_tokenizer(struct job *j)
 	return put_copy(j, "vocab.json", j->vocab) < 0 ? -1 : put_copy(j, "merges.txt", j->merges);
 }
 
+void
+job_config(struct job *j, struct str *out)
+{
+	family_write_config(j->x.family, &j->config, dtype_torch_name(j->x.dtype), out);
+}
+
+void
+job_generation(struct job *j, struct str *out)
+{
+	extras_generation(&j->tokenizer.extras, &j->config, out, j->notes);
+}
+
 /* All files. */
 static int
 write_files(struct job *j)
 {
 	struct str config = { 0 }, generation = { 0 };
 
-	family_write_config(j->x.family, &j->config, dtype_torch_name(j->x.dtype), &config);
-	extras_generation(&j->tokenizer.extras, &j->config, &generation, j->notes);
+	job_config(j, &config);
+	job_generation(j, &generation);
 	if (put(j, "config.json", &config) < 0 ||
 	    put(j, "generation_config.json", &generation) < 0) {
 		str_release(&generation);
@@ -301,6 +301,22 @@ check_source(const struct job *j)
 	    : 0;
 }
 
+int
+job_open(struct job *j)
+{
+	return open_model(j) < 0 || check_source(j) < 0 ? -1 : open_tokenizer(j);
+}
+
+void
+job_release(struct job *j)
+{
+	tokenizer_release(&j->tokenizer);
+	found_release(&j->found);
+	weights_release(&j->x);
+	source_close(j->src);
+	place_close(&j->place);
+}
+
 /* All inputs are opened and checked before the directory is made. */
 int
 export_hf(const struct export_options *o, struct str *notes, struct str *warnings, struct err *e)
@@ -309,12 +325,8 @@ export_hf(const struct export_options *o, struct str *notes, struct str *warning
 	int rc = -1;
 
 	if (check_source(&j) == 0 && place_open(&j.place, o->dst, o->force, notes, e) == 0 &&
-	    open_model(&j) == 0 && check_source(&j) == 0 && open_tokenizer(&j) == 0)
+	    job_open(&j) == 0)
 		rc = write_directory(&j);
-	tokenizer_release(&j.tokenizer);
-	found_release(&j.found);
-	weights_release(&j.x);
-	source_close(j.src);
-	place_close(&j.place);
+	job_release(&j);
 	return rc;
 }

@@ -20,12 +20,19 @@ struct export_options {
 	int add_bos;      /* an enum add_bos_token */
 	bool average;     /* of the weights, instead of those of the last step */
 	bool force;       /* replace a Hugging Face directory */
+	bool check;       /* compare, and write nothing */
 };
 
 /* Writes all files into a temporary directory next to dst and renames it. notes gets one line per
  * note or warning. */
 int export_hf(
     const struct export_options *o, struct str *notes, struct str *warnings, struct err *e);
+
+/* Compares dst with what it would be an export of, of src NULL with itself alone: every tensor, the
+ * index, the texts and the tokenizer. Appends a line for each difference and returns how many; -1
+ * with the reason when src cannot be read. `what` describes a directory without any. */
+int export_check(const struct export_options *o, struct str *differences, struct str *notes,
+    struct str *what, struct err *e);
 
 /* "50GB" (10^9), "5GiB" (2^30), "300000" or "300000B"; 0 with a reason when it is not a size. */
 uint64_t export_size(const char *text, struct err *e);

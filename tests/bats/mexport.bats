@@ -334,6 +334,69 @@ give a directory with its weights" mexport owner/model out2
 		[ -z "$(ls -A disk | grep "^[.]")" ]'
 }
 
+@test "--check finds what is wrong with an export, in its weights, texts and tokenizer" {
+	seq -f '{"text": "the cat sat on mat %g"}' 300 >t.jsonl
+	for n in 400 390; do
+		mtok train -q --model-type bpe --vocab-size $n --byte-fallback -o $n.model t.jsonl
+	done
+	mckpt import "$hf/llama" ck
+	mexport -q --tokenizer-model 400.model ck tok
+	rm tok/model.safetensors
+	echo '{{ messages }}' >tok/chat_template.jinja
+	mexport -q --tokenizer-model tok --max-shard-size 70000 ck hf
+	run --separate-stderr mexport -q --check --tokenizer-model tok ck hf
+	expect 0 "hf: ok: 39 tensors in 8 files"
+	for src in '' ck; do
+		run --separate-stderr mexport -q --check $src hf
+		expect 0 "hf: ok: 39 tensors in 8 files"
+	done
+	# found LINES FAULT...: what the check says of a copy in which FAULT has done its work
+	found()
+	{
+		want=$1
+		shift
+		rm -rf bad
+		cp -r hf bad
+		(cd bad && "$@")
+		fails 1 "$want" mexport -q --check --tokenizer-model tok ck bad
+	}
+	flip()
+	{
+		printf '\377' | dd of=model-00003-of-00008.safetensors bs=1 seek=20000 conv=notrunc status=none
+	}
+	found "mexport: bad: tensor 'model.layers.0.mlp.down_proj.weight': 1 of 11264 elements of \
+'decoder.layers.0.mlp.linear_down.weight' differ" flip
+	found "mexport: bad: 1 shard is missing: model-00003-of-00008.safetensors" \
+		rm model-00003-of-00008.safetensors
+	found "mexport: bad/model.safetensors.index.json: tensor 'model.norm.weight' is in \
+model-00007-of-00008.safetensors, not in model-00001-of-00008.safetensors" \
+		sed -i '/model.norm/s/-00007/-00001/' model.safetensors.index.json
+	found "mexport: bad/config.json: \"eos_token_id\" is 3, must be 2
+mexport: bad/config.json: eos is not the tokenizer's, 2" sed -i 's/"eos_token_id": 2/"eos_token_id": 3/' config.json
+	found "mexport: bad/config.json: \"rms_norm_eps\" is 1e-06, must be 1e-05" \
+		sed -i 's/1e-05/1e-06/' config.json
+	found "mexport: bad/config.json: \"rope_theta\" is 10001.0, must be 10000.0" \
+		sed -i '/^  "rope_theta"/s/10000/10001/' config.json
+	found "mexport: bad/tokenizer.json: \"model\" is another one
+mexport: bad/tokenizer.json: 4 of 400 pieces have other ids, that of 259 first
+mexport: bad/tokenizer.json: the text of all pieces has other ids
+mexport: bad/tokenizer.json: 6 of 1000 texts have other ids, number 94 first" \
+		sed -i 's/"merges":\["a t",/"merges":[/' tokenizer.json
+	found "mexport: bad/chat_template.jinja: not UTF-8 at byte 0
+mexport: bad/chat_template.jinja: differs from byte 0 on" \
+		sh -c "printf '\377\n' >chat_template.jinja"
+	# the tokenizer of another model; and without the run's own, what the directory itself says
+	mexport -q --force --tokenizer-model 390.model ck other
+	run --separate-stderr mexport -q --check --tokenizer-model 400.model ck other
+	[ "$status" = 1 ]
+	[[ $stderr == *"other/tokenizer.json: has 390 tokens, must have 400"* ]]
+	cp other/tokenizer.json bad
+	printf '\377\n' >bad/chat_template.jinja
+	fails 1 "mexport: bad/chat_template.jinja: not UTF-8 at byte 0" mexport -q --check bad
+	refused 2 "mexport: --check: not with --force: nothing is written" mexport --check --force ck hf
+	refused 1 "mexport: 'ck' is no Hugging Face directory" mexport --check ck
+}
+
 @test "a second export waits, and is refused by the name of the first" {
 	mckpt import -q "$hf/llama" ck
 	until [ -e out.lock ]; do # one that ends before it is stopped is started once more

@@ -4,8 +4,11 @@
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
+#include "lib/ckpt/safetensors.h"
 #include "lib/token/spm/spmodel.h"
 #include "tests/check.h"
+#include "tests/made_checkpoint.h"
+#include "tests/sized_model.h"
 
 #include <unistd.h>
 
@@ -182,6 +185,111 @@ test_sizes(void)
 	CHECK_STR(e.msg, "--max-shard-size 99999999999TB: not a size such as 50GB, 5GiB or 300000");
 }
 
+/* --- an export compared with its source ------------------------------------------------------- */
+
+/* What a check says, and how many lines. */
+static int
+check_lines(const struct export_options *o, struct str *lines)
+{
+	struct str notes = { 0 }, what = { 0 };
+	struct err e;
+	int n;
+
+	str_clear(lines);
+	n = export_check(o, lines, &notes, &what, &e);
+	str_release(&notes);
+	str_release(&what);
+	return n;
+}
+
+/* The first byte of a tensor of the export in its file, and how many it has. */
+static uint64_t
+find_bytes(const char *path, const char *name, uint64_t *bytes)
+{
+	struct err e;
+	struct safetensors *s = safetensors_open(path, &e);
+	const struct safetensors_entry *t = safetensors_find(s, name);
+	uint64_t at = t->offset;
+
+	*bytes = t->bytes;
+	safetensors_close(s);
+	return at;
+}
+
+/* One bit after the other, anywhere in the weights. */
+static void
+test_bits(const struct export_options *o, char *file, size_t first, size_t len)
+{
+	struct str lines = { 0 };
+	struct mt19937 rng;
+	struct err e;
+
+	mt19937_seed(&rng, (uint32_t)check_seed());
+	for (int i = 0; i < 100; i++) {
+		size_t at = first + (size_t)mt19937_interval(&rng, len - first - 1);
+		char bit = (char)(1 << mt19937_interval(&rng, 7));
+
+		file[at] = (char)(file[at] ^ bit);
+		CHECK(io_write_file("hf/model.safetensors", file, len, &e) == 0);
+		file[at] = (char)(file[at] ^ bit);
+		CHECK(check_lines(o, &lines) == 1);
+		CHECK(strstr(lines.buf, ": 1 of "));
+	}
+	str_release(&lines);
+}
+
+/* Heads 0 and 1 of a projection of queries change places. */
+static void
+test_heads(const struct export_options *o, char *file, size_t len)
+{
+	static const char name[] = "model.layers.1.self_attn.q_proj.weight";
+	uint64_t bytes, at = find_bytes("hf/model.safetensors", name, &bytes);
+	struct str lines = { 0 };
+	char head[128];
+	struct err e;
+
+	CHECK(bytes == 4 * sizeof head);
+	memcpy(head, file + at, sizeof head);
+	memcpy(file + at, file + at + sizeof head, sizeof head);
+	memcpy(file + at + sizeof head, head, sizeof head);
+	CHECK(io_write_file("hf/model.safetensors", file, len, &e) == 0);
+	CHECK(check_lines(o, &lines) == 1);
+	CHECK_STR(lines.buf,
+	    "hf: tensor 'model.layers.1.self_attn.q_proj.weight': 128 of 256 elements of "
+	    "'decoder.layers.1.self_attention.linear_q.weight' differ\n");
+	str_release(&lines);
+}
+
+static void
+test_check(const char *dir)
+{
+	struct model_config c = sized_llama((struct model_sizes){ 2, 16, 4, 2, 24, 32, 131 });
+	struct made_checkpoint m = {
+		.save = "ck", .config = &c, .iteration = 7, .dtype = DTYPE_BF16, .seed = 3
+	};
+	struct export_options o = {
+		.src = "ck", .dst = "hf", .dtype = DTYPE_NONE, .max_shard_bytes = 1 << 30
+	};
+	struct str notes = { 0 }, lines = { 0 };
+	uint64_t bytes;
+	char *file;
+	size_t len;
+	struct err e;
+
+	CHECK(chdir(dir) == 0 && made_write(&m, &e) == 0);
+	CHECK(export_hf(&o, &notes, &notes, &e) == 0);
+	o.check = true;
+	CHECK(check_lines(&o, &lines) == 0);
+	CHECK(io_read_file("hf/model.safetensors", 0, &file, &len, &e) == 0);
+	/* the first tensor of the file */
+	test_bits(&o, file,
+	    (size_t)find_bytes("hf/model.safetensors", "model.embed_tokens.weight", &bytes), len);
+	test_heads(&o, file, len);
+	free(file);
+	str_release(&notes);
+	str_release(&lines);
+}
+
 int
 main(void)
 {
@@ -211,6 +319,8 @@ main(void)
 	test_sentencepiece(dir, 1, unigram);
 	test_gpt2(dir);
 	test_sizes();
+	test_check(dir);
+	CHECK(chdir("/") == 0);
 	io_remove_tree(dir, NULL);
 	return check_done();
 }
