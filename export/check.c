@@ -123,9 +123,9 @@ check_texts(struct differences *d, struct job *j)
 {
 	struct str config = { 0 }, generation = { 0 };
 
-	job_config(j, &config);
+	export_config_text(j, &config);
 	differ_json(d, "config.json", &config);
-	job_generation(j, &generation);
+	export_generation_text(j, &generation);
 	differ_json(d, "generation_config.json", &generation);
 	str_release(&config);
 	str_release(&generation);
@@ -391,7 +391,7 @@ export_check(const struct export_options *o, struct str *differences, struct str
 	else if (of.dtype == DTYPE_NONE)
 		of.dtype = stored_type(exported);
 	j.o = &of;
-	rc = o->src ? job_open(&j) : 0;
+	rc = o->src ? export_open(&j) : 0;
 	if (rc == 0 && o->src && !j.has_tokenizer)
 		check_take_ids(o->dst, &j.config);
 	if (rc == 0)
@@ -400,6 +400,6 @@ export_check(const struct export_options *o, struct str *differences, struct str
 		str_addf(what, "%s: ok: %d tensors in %d files", o->dst, exported->num_tensors,
 		    exported->num_files);
 	source_close(exported);
-	job_release(&j);
+	export_release(&j);
 	return rc < 0 ? rc : d.count;
 }

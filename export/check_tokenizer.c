@@ -312,7 +312,8 @@ check_take_ids(const char *dir, struct model_config *c)
 	str_release(unsaid.lines);
 	if (!t)
 		return;
-	job_take_ids(c, tokenizer_special(t, TOKENIZER_BOS), tokenizer_special(t, TOKENIZER_EOS));
+	export_take_ids(
+	    c, tokenizer_special(t, TOKENIZER_BOS), tokenizer_special(t, TOKENIZER_EOS));
 	tokenizer_close(t);
 }
 

@@ -152,7 +152,7 @@ adds_bos(struct job *j)
 }
 
 void
-job_take_ids(struct model_config *c, int64_t bos, int64_t eos)
+export_take_ids(struct model_config *c, int64_t bos, int64_t eos)
 {
 	if (c->bos_token_id < 0)
 		c->bos_token_id = bos;
@@ -186,7 +186,7 @@ open_tokenizer(struct job *j)
 		rc = tokenizer_gpt2_files(t, j->vocab, j->merges, j->e);
 	if (rc < 0)
 		return -1;
-	job_take_ids(c, t->id[SPECIAL_BOS], t->id[SPECIAL_EOS]);
+	export_take_ids(c, t->id[SPECIAL_BOS], t->id[SPECIAL_EOS]);
 	if (t->tokens > c->vocab_size)
 		return err_set(j->e,
 		    "the tokenizer has %lld tokens, but the model's vocabulary has only %lld rows",
@@ -250,13 +250,13 @@ write_tokenizer(struct job *j)
 }
 
 void
-job_config(struct job *j, struct str *out)
+export_config_text(struct job *j, struct str *out)
 {
 	family_write_config(j->x.family, &j->config, dtype_torch_name(j->x.dtype), out);
 }
 
 void
-job_generation(struct job *j, struct str *out)
+export_generation_text(struct job *j, struct str *out)
 {
 	extras_generation(&j->tokenizer.extras, &j->config, out, j->notes);
 }
@@ -267,8 +267,8 @@ write_files(struct job *j)
 {
 	struct str config = { 0 }, generation = { 0 };
 
-	job_config(j, &config);
-	job_generation(j, &generation);
+	export_config_text(j, &config);
+	export_generation_text(j, &generation);
 	if (put(j, "config.json", &config) < 0 ||
 	    put(j, "generation_config.json", &generation) < 0) {
 		str_release(&generation);
@@ -302,13 +302,13 @@ check_source(const struct job *j)
 }
 
 int
-job_open(struct job *j)
+export_open(struct job *j)
 {
 	return open_model(j) < 0 || check_source(j) < 0 ? -1 : open_tokenizer(j);
 }
 
 void
-job_release(struct job *j)
+export_release(struct job *j)
 {
 	tokenizer_release(&j->tokenizer);
 	found_release(&j->found);
@@ -325,8 +325,8 @@ export_hf(const struct export_options *o, struct str *notes, struct str *warning
 	int rc = -1;
 
 	if (check_source(&j) == 0 && place_open(&j.place, o->dst, o->force, notes, e) == 0 &&
-	    job_open(&j) == 0)
+	    export_open(&j) == 0)
 		rc = write_directory(&j);
-	job_release(&j);
+	export_release(&j);
 	return rc;
 }

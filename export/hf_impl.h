@@ -7,7 +7,7 @@
 #include "export/place.h"
 #include "export/tokenizer.h"
 
-/* State of an export; released by job_release in every case. */
+/* State of an export; released by export_release in every case. */
 struct job {
 	const struct export_options *o;
 	struct source *src;
@@ -23,13 +23,13 @@ struct job {
 };
 
 /* Opens the source and its tokenizer, and decides what is written. */
-int job_open(struct job *j);
-void job_release(struct job *j);
+int export_open(struct job *j);
+void export_release(struct job *j);
 /* Special ids of a tokenizer for a model without; -1: it has none either. */
-void job_take_ids(struct model_config *c, int64_t bos, int64_t eos);
+void export_take_ids(struct model_config *c, int64_t bos, int64_t eos);
 /* The texts that are generated, whose names the first have. */
-void job_config(struct job *j, struct str *out);
-void job_generation(struct job *j, struct str *out);
+void export_config_text(struct job *j, struct str *out);
+void export_generation_text(struct job *j, struct str *out);
 
 /* What is wrong with a directory, as lines "DIR/FILE: what". */
 struct differences {
