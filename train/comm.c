@@ -53,10 +53,16 @@ comm_part(const struct comm *c, const struct tensor *part, const struct tensor *
 int64_t
 comm_partial_sums(const struct comm *c, const struct comm_parts *p)
 {
-	int64_t count = comm_part(c, &p->part, &p->whole), room = comm_elements(&p->partial_sums);
-	int64_t least = count < COMM_ROOM ? count : COMM_ROOM;
+	int64_t count = comm_elements(&p->part), room = comm_elements(&p->partial_sums),
+		all = comm_elements(&p->whole), least = count < COMM_ROOM ? count : COMM_ROOM;
+	enum dtype whole = p->whole.dtype, part = p->part.dtype;
 
-	if (p->partial_sums.dtype != p->part.dtype || room < least * (c->size - 1))
+	if (all % c->size || p->first < 0 || p->first + count > all / c->size)
+		BUG("elements [%lld, %lld) of %d parts of %lld", (long long)p->first,
+		    (long long)(p->first + count), c->size, (long long)all);
+	if (part != whole && dtype_size(part) != 2 && dtype_size(whole) != 2)
+		BUG("sums of %s as %s", dtype_name(whole), dtype_name(part));
+	if (p->partial_sums.dtype != whole || room < least * (c->size - 1))
 		BUG("%lld elements have no room for parts of %lld from %d others", (long long)room,
 		    (long long)count, c->size - 1);
 	return count;

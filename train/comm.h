@@ -78,7 +78,8 @@ int64_t comm_elements(const struct tensor *t);
 /* The elements of part, of which whole must hold as many as c has ranks, of the same type. */
 int64_t comm_part(const struct comm *c, const struct tensor *part, const struct tensor *whole);
 
-/* As comm_part; and p->slots must have room for the part of each other rank, or for pieces. */
+/* The elements of p->part, which must be as in a scatter; and p->partial_sums must have room for
+ * them of each other rank, or for pieces. */
 int64_t comm_partial_sums(const struct comm *c, const struct comm_parts *p);
 /* The part of a rank in p->whole. */
 struct tensor comm_whole(const struct comm *c, const struct comm_parts *p, int rank);
@@ -107,6 +108,18 @@ const int *mpi_hosts(const struct comm *world);
 /* From here on the ranks of each machine are so many hosts. -1, alike on all ranks, where they
  * cannot be divided so. */
 int mpi_pretend_hosts(struct comm *world, int64_t hosts, struct err *e);
+
+/* Communicators of the ranks of two levels (lib/model/hosts.h): all of them, those of the own host,
+ * and those at the own place in their hosts. */
+struct comm_levels {
+	struct comm *all, *inside, *rail;
+};
+struct hosts;
+/* train/hosts: a communicator of the ranks of l->all, of which what leaves a host is cut in two; it
+ * takes over all three. There are several hosts of several ranks. Its share() shares what the ranks
+ * of a host have. Events are the backend's. */
+struct comm *hosts_comm(
+    const struct comm_levels *l, const struct hosts *h, const struct backend *b);
 
 /* train/nccl: its table, in which a call that it lacks is NULL. */
 extern const struct comm_ops nccl_ops;

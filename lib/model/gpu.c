@@ -31,7 +31,7 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 	int64_t stages = l->pipeline_model_parallel_size;
 	/* Ranks send each other their parts of the matrices that a rule updates as whole ones. */
 	bool matrices = s->rule && s->rule->matrix_states > 0,
-	     messages = s->grad_reduce_in_bf16 || (matrices && s->sharding != SHARDING_NONE);
+	     messages = matrices && s->sharding != SHARDING_NONE;
 	bool overlap = layout_schedule(l, 1, true).overlap,
 	     table = !c->untie_embeddings_and_output_weights && stages > 1 &&
 	    (pp == 0 || pp == stages - 1);
@@ -50,7 +50,8 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 		    struct use){ c->num_experts ? layout_expert_data_ranks(l) : 1, true, messages };
 	case GPU_HEADS: return (struct use){ layout_group_ranks(l, c), true, false };
 	case GPU_TABLE: return (struct use){ table ? 2 : 1, true, false };
-	default: return (struct use){ overlap ? 2 : 1, false, false };
+	case GPU_CHANNEL: return (struct use){ overlap ? 2 : 1, false, false };
+	default: return (struct use){ 1, false, false };
 	}
 }
 
@@ -68,7 +69,8 @@ gpu_group_blocks(enum gpu_group g, const struct train_shape *s)
 	case GPU_EXPERT_DATA: return OVERLAPPED;
 	case GPU_PIPELINE:
 	case GPU_HEADS:
-	case GPU_TABLE: return FEW;
+	case GPU_TABLE:
+	case GPU_RAIL: return FEW;
 	case GPU_CHANNEL: return LEAST;
 	default: return 0;
 	}

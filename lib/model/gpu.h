@@ -30,6 +30,7 @@ enum gpu_group {
 	GPU_HEADS,   /* tensor ranks with copies of one group of keys and values */
 	GPU_TABLE,   /* the stages that share a table */
 	GPU_CHANNEL, /* two stages, for one of four kinds of messages */
+	GPU_RAIL,    /* ranks of several hosts at the same place, and those of a group together */
 	GPU_GROUPS
 };
 

@@ -43,10 +43,10 @@ main(void)
 	model = sized_model((struct model_sizes){ 2, 64, 4, 4, 96, 32, 100 });
 	CHECK(more(&l, 0) == NCCL + takes(16, 1));
 	shape.grad_reduce_in_bf16 = true;
-	CHECK(more(&l, 0) == NCCL + takes(16, 2));
+	CHECK(more(&l, 0) == NCCL + takes(16, 1));
 	shape.grad_reduce_in_bf16 = false;
 
-	/* So do those that own whole matrices. */
+	/* Those that own whole matrices send messages. */
 	shape.rule = &matrices;
 	CHECK(more(&l, 0) == NCCL + takes(16, 1));
 	shape.sharding = SHARDING_OPTIM;

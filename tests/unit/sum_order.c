@@ -84,12 +84,47 @@ test_reduction(enum dtype type)
 	char *x = make_terms(type), *y = mem_alloc(LENGTH, dtype_size(type));
 
 	for (int n = 1; n <= TERMS; n++) {
-		struct summands s = { x, n, LENGTH, type };
+		struct summands s = { x, n, LENGTH, type, 0, type };
 
 		reduce_in_order(y, &s, REDUCE_SUM);
 		compare(y, type, x, type, n);
 	}
 	free(x);
+	free(y);
+}
+
+/* What hosts of `inside` neighbours add, and then their sums in blocks, is the sum of all. */
+static void
+test_hosts(struct stream *st, enum dtype type)
+{
+	enum dtype partial = dtype_size(type) == 2 ? DTYPE_F32 : type;
+	char *x = make_terms(type), *sums = mem_alloc(TERMS * LENGTH, 8), *y = mem_alloc(LENGTH, 8);
+	size_t size = dtype_size(type), to = dtype_size(partial);
+
+	for (int inside = 1; inside <= TREE_TERMS; inside *= 2)
+		for (int hosts = 1; hosts * inside <= TERMS; hosts++) {
+			struct summands s = { sums, hosts, LENGTH, partial, TREE_TERMS / inside,
+				type };
+
+			for (int h = 0; h < hosts; h++) {
+				struct summands own = { x + (size_t)(h * inside) * LENGTH * size,
+					inside, LENGTH, type, 0, partial };
+
+				reduce_in_order(sums + (size_t)h * LENGTH * to, &own, REDUCE_SUM);
+			}
+			reduce_in_order(y, &s, REDUCE_SUM);
+			compare(y, type, x, type, hosts * inside);
+			if (!st)
+				continue;
+			st->ops->sum(st,
+			    &(struct sum){ .y = tensor_1d(y, type, LENGTH),
+				.others = tensor_2d(sums, partial, hosts, LENGTH),
+				.own = -1,
+				.block = s.block });
+			compare(y, type, x, type, hosts * inside);
+		}
+	free(x);
+	free(sums);
 	free(y);
 }
 
@@ -140,6 +175,7 @@ test_device(enum dtype real)
 	for (int i = 0; real == DTYPE_F32 && i < 3; i++) {
 		test_operation(st, types[i], types[i]);
 		test_operation(st, types[i], DTYPE_F32);
+		test_hosts(st, types[i]);
 	}
 	backend_cpu.close(d);
 }
@@ -150,8 +186,10 @@ main(void)
 	static const enum dtype all[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I64,
 		DTYPE_I32 };
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		test_reduction(all[i]);
+		test_hosts(NULL, all[i]);
+	}
 	test_device(DTYPE_F32);
 	test_device(DTYPE_F64);
 	return check_done();

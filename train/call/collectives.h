@@ -31,8 +31,10 @@ struct comm_broadcast {
  * as far from the beginning of the same piece on every rank: whole in a gather, slots in a scatter.
  * all_gather_parts: whole gets the parts of the others, from the next rank's on; the own one is not
  * written there, and its event not recorded. All have read part when the stream passes.
- * reduce_scatter_parts: part gets the sum of this rank's part in the whole of all ranks. part may
- * lie in its place inside whole. Ranks make their own part last, the next rank's first.
+ * reduce_scatter_parts: part gets the sum of this rank's part in the whole of all ranks, or, where
+ * it is shorter, of the elements of it from `first` on. Its type is that of whole, or a wider one
+ * where that has 16 bits, or one of 16 bits where that is F32. It may lie in its place inside
+ * whole. Ranks make their own part last, the next rank's first.
  */
 struct comm_parts {
 	struct tensor whole, part;
@@ -40,6 +42,8 @@ struct comm_parts {
 	/* Of a scatter: as much room for each other rank, at least COMM_ROOM elements. Parts that
 	 * do not fit pass through it in pieces. */
 	struct tensor partial_sums;
+	int64_t first;
+	int block; /* terms of a block of the sum (lib/base/tree.h); 0: TREE_TERMS */
 	/* size of them. A gather records event[i] when the part of rank i is there; a scatter, for
 	 * which all have been recorded, reads that part after event[i]. NULL: all is there when the
 	 * stream passes the gather, or gets to the scatter. */

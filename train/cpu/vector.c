@@ -119,14 +119,15 @@ sum_span(const void *ctx, const struct span *s)
 	const struct sum *a = ctx;
 	real tree[TREE_LEVELS][CPU_SPAN], before[CPU_SPAN], *sum = NULL;
 	int ranks = (a->own >= 0) + (int)(a->others.data ? a->others.shape[0] : 0);
+	int block = a->block ? a->block : TREE_TERMS;
 
-	for (int first = 0; first < ranks; first += TREE_TERMS) {
+	for (int first = 0; first < ranks; first += block) {
 		int left = ranks - first;
 
-		sum = add_block(tree, a, first, left < TREE_TERMS ? left : TREE_TERMS, s);
+		sum = add_block(tree, a, first, left < block ? left : block, s);
 		if (first > 0)
 			join(sum, before, s->count);
-		if (left > TREE_TERMS)
+		if (left > block)
 			memcpy(before, sum, (size_t)s->count * sizeof *sum);
 	}
 	dtype_convert(span_address(&a->y, s), a->y.dtype, sum, REAL_DTYPE, s->count);
@@ -142,7 +143,10 @@ cpu_name(sum)(struct stream *st, const struct sum *a)
 	v.y = tensor_flat(&a->y);
 	if (a->own >= 0)
 		v.x = tensor_flat(&a->x);
-	ops_require(term->data && (v.y.dtype == term->dtype || v.y.dtype == REAL_DTYPE));
+	else
+		v.x.dtype = v.others.dtype;
+	ops_require(term->data && v.block <= TREE_TERMS &&
+	    (v.y.dtype == term->dtype || v.y.dtype == REAL_DTYPE || term->dtype == DTYPE_F32));
 	ops_require(a->own < 0 || tensor_same_shape(&v.x, &v.y));
 	ops_require(!v.others.data ||
 	    (v.others.dtype == term->dtype && v.others.shape[1] == v.y.shape[0] &&

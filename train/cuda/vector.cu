@@ -116,7 +116,7 @@ struct terms {
 	void *y;
 	const void *x, *others;
 	int64_t stride; /* of others, in elements */
-	int own, ranks;
+	int own, ranks, block;
 	int64_t count;
 	bool wide;
 };
@@ -188,7 +188,7 @@ add_block(float (&sum)[N], const struct terms &t, int first, int count, int64_t 
 }
 
 /* A pack of every term is read before it is written. Y: what the sum is rounded to. MOST: terms of
- * a block; with fewer than TREE_TERMS there is one block. */
+ * a block, at most. */
 template <typename T, typename Y, int MOST, int N>
 static __global__ void
 __launch_bounds__(CU_THREADS) sum_kernel(struct terms t, struct walk w)
@@ -197,10 +197,10 @@ __launch_bounds__(CU_THREADS) sum_kernel(struct terms t, struct walk w)
 	{
 		float sum[N], before[N];
 
-		add_block<T, MOST>(sum, t, 0, min(t.ranks, MOST), i);
-		for (int first = MOST; first < t.ranks; first += MOST) {
+		add_block<T, MOST>(sum, t, 0, min(t.ranks, t.block), i);
+		for (int first = t.block; first < t.ranks; first += t.block) {
 			keep(before, sum);
-			add_block<T, MOST>(sum, t, first, min(t.ranks - first, MOST), i);
+			add_block<T, MOST>(sum, t, first, min(t.ranks - first, t.block), i);
 			join(sum, before);
 		}
 		store((Y *)t.y + i * N, sum);
@@ -382,7 +382,7 @@ launch_sum(struct stream *st, const struct terms *t)
 {
 	enum { FEW = 4 };
 
-	if (t->ranks <= FEW)
+	if (t->ranks <= FEW || t->block <= FEW)
 		launch_sum_of<T, Y, FEW>(st, t);
 	else
 		launch_sum_of<T, Y, TREE_TERMS>(st, t);
@@ -391,9 +391,17 @@ launch_sum(struct stream *st, const struct terms *t)
 /* Into the terms' own type, or into F32. */
 template <typename T>
 static void
-launch_sum_to(struct stream *st, const struct terms *t, bool real)
+launch_sum_to(struct stream *st, const struct terms *t, enum dtype to)
 {
-	(real ? launch_sum<T, float> : launch_sum<T, T>)(st, t);
+	(to == DTYPE_F32 ? launch_sum<T, float> : launch_sum<T, T>)(st, t);
+}
+
+/* Into any type. */
+template <>
+void
+launch_sum_to<float>(struct stream *st, const struct terms *t, enum dtype to)
+{
+	pick(to, launch_sum<float, float>, launch_sum<float, bf16>, launch_sum<float, half>)(st, t);
 }
 
 /* Looks for one kernel, which stands for all: they are built for the same architectures. */
@@ -455,31 +463,33 @@ cuda_sum(struct stream *st, const struct sum *a)
 {
 	const struct tensor *x = a->own >= 0 ? &a->x : &a->others;
 	int64_t n = tensor_elements(&a->y), size = (int64_t)dtype_size(x->dtype), packs = 16 / size;
-	bool real = a->y.dtype == DTYPE_F32;
+	enum dtype to = a->y.dtype;
 	struct terms t = {};
 
 	t.y = a->y.data;
 	t.x = a->own >= 0 ? a->x.data : NULL;
 	t.others = a->others.data;
-	ops_require(x->data && (a->y.dtype == x->dtype || real));
+	ops_require(x->data && (to == x->dtype || to == DTYPE_F32 || x->dtype == DTYPE_F32));
+	ops_require(a->block <= TREE_TERMS);
 	ops_require(a->own < 0 || tensor_elements(&a->x) == n);
 	ops_require(!t.others ||
 	    (a->others.dtype == x->dtype && a->others.shape[1] == n &&
 		a->own <= a->others.shape[0]));
 	t.own = a->own;
+	t.block = a->block ? a->block : TREE_TERMS;
 	t.ranks = (t.own >= 0) + (int)(t.others ? a->others.shape[0] : 0);
 	t.stride = t.others ? a->others.stride[0] : 0;
 	t.wide = sum_packs(&t, size);
 	t.count = t.wide ? n / packs * packs : n;
 	if (t.count > 0)
-		PICK(x->dtype, launch_sum_to)(st, &t, real);
+		PICK(x->dtype, launch_sum_to)(st, &t, to);
 	t.y = (char *)t.y + t.count * (int64_t)dtype_size(a->y.dtype);
 	t.x = (const char *)t.x + t.count * size;
 	t.others = (const char *)t.others + t.count * size;
 	t.count = n - t.count;
 	t.wide = false;
 	if (t.count > 0)
-		PICK(x->dtype, launch_sum_to)(st, &t, real);
+		PICK(x->dtype, launch_sum_to)(st, &t, to);
 	cu_launched(st, "sum");
 }
 

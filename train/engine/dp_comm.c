@@ -155,29 +155,14 @@ struct summing {
 static void
 sum_in_16(struct engine *e, const struct summing *x)
 {
-	const struct tensor *own = &x->own, *all = &x->all;
 	struct stream *st = e->dp_comm->grads;
-	struct comm *dp = x->dp;
 	struct tensor send = engine_buffer(e, BUF_BF16_GRADS);
-	struct tensor come = engine_buffer(e, BUF_DATA_RANK_GRADS);
-	struct p2p *message = e->dp_comm->message;
-	int64_t n = own->shape[0];
-	int count = 0;
+	struct comm_parts p = { .whole = tensor_rows(&send, 0, x->all.shape[0]),
+		.part = x->own,
+		.partial_sums = engine_buffer(e, BUF_DATA_RANK_GRADS) };
 
-	send = tensor_rows(&send, 0, all->shape[0]);
-	st->ops->cast(st, &(struct pair){ send, *all });
-	for (int r = 0, k = 0; r < dp->size; r++)
-		if (r != dp->rank) {
-			message[count++] = (struct p2p){ true, r, 0, tensor_rows(&send, r * n, n) };
-			message[count++] =
-			    (struct p2p){ false, r, 0, tensor_rows(&come, k++ * n, n) };
-		}
-	dp->ops->exchange(COMM_HERE(dp), st, &(struct comm_messages){ message, count });
-	st->ops->sum(st,
-	    &(struct sum){ .y = *own,
-		.x = tensor_rows(&send, dp->rank * n, n),
-		.others = tensor_2d(come.data, come.dtype, dp->size - 1, n),
-		.own = dp->rank });
+	st->ops->cast(st, &(struct pair){ p.whole, x->all });
+	x->dp->ops->reduce_scatter_parts(COMM_HERE(x->dp), st, &p);
 }
 
 /* Own becomes the sum. */

@@ -163,7 +163,11 @@ static void
 reduce_staged(struct comm *c, char *dst, size_t bytes, enum dtype dtype, enum reduce op)
 {
 	struct mpi_comm *m = c->impl;
-	struct summands s = { m->staging, c->size, (int64_t)(bytes / dtype_size(dtype)), dtype };
+	struct summands s = { .data = m->staging,
+		.num = c->size,
+		.count = (int64_t)(bytes / dtype_size(dtype)),
+		.dtype = dtype,
+		.to = dtype };
 
 	reduce_in_order(dst, &s, op);
 }
@@ -226,30 +230,43 @@ mpi_all_reduce(struct comm *c, struct stream *st, const struct comm_reduce *a)
 		    c, (char *)t->data + done, min_size(step, bytes - done), t->dtype, a->op);
 }
 
+/* Adds up what is in the staging buffer, `count` elements of each rank, into p->part from `at`
+ * on. */
+static void
+sum_staged(struct comm *c, const struct comm_parts *p, int64_t at, int64_t count)
+{
+	struct mpi_comm *m = c->impl;
+	struct tensor part = tensor_flat(&p->part);
+	struct summands s = { m->staging, c->size, count, p->whole.dtype, p->block, part.dtype };
+
+	reduce_in_order(tensor_rows(&part, at, count).data, &s, REDUCE_SUM);
+}
+
 /* Not built on all_reduce, which would move size times as much. The part may lie in its place
  * inside whole: a part of it is written after it was sent. */
 void
 mpi_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
 {
-	enum dtype type = p->whole.dtype;
-	size_t bytes = part_bytes(c, &p->part, &p->whole),
-	       step = elements_at_once(c, type) * dtype_size(type);
+	int64_t count = comm_partial_sums(c, p);
+	size_t size = dtype_size(p->whole.dtype), step = elements_at_once(c, p->whole.dtype);
 	struct tensor first = comm_whole(c, p, 0);
-	ptrdiff_t stride = p->reversed ? -(ptrdiff_t)bytes : (ptrdiff_t)bytes;
+	ptrdiff_t stride = (ptrdiff_t)tensor_bytes(&first);
 
 	(void)st;
-	(void)comm_partial_sums(c, p);
 	if (c->size == 1) {
-		if (p->part.data != p->whole.data && bytes)
-			memcpy(p->part.data, p->whole.data, bytes);
+		struct tensor flat = tensor_flat(&first), own = tensor_rows(&flat, p->first, count);
+
+		if (p->part.data != own.data)
+			dtype_convert(p->part.data, p->part.dtype, own.data, own.dtype, count);
 		return;
 	}
-	for (size_t done = 0; done < bytes; done += step) {
-		size_t n = min_size(step, bytes - done);
-		struct pieces all = { (char *)first.data + done, stride, n, n * (size_t)c->size };
+	for (size_t done = 0; done < (size_t)count; done += step) {
+		size_t n = min_size(step, (size_t)count - done);
+		struct pieces all = { (char *)first.data + ((size_t)p->first + done) * size,
+			p->reversed ? -stride : stride, n * size, n * size * (size_t)c->size };
 
 		swap_pieces(c, &all);
-		reduce_staged(c, (char *)p->part.data + done, n, type, REDUCE_SUM);
+		sum_staged(c, p, (int64_t)done, (int64_t)n);
 	}
 }
 

@@ -37,12 +37,14 @@ struct summands {
 	int num;
 	int64_t count;
 	enum dtype dtype;
+	int block;     /* terms of a block of the sum; 0: TREE_TERMS */
+	enum dtype to; /* of the result: dtype, or for a sum of floating types another */
 };
 
 /*
  * dst[i] = S(data[0][i], data[1][i], ...) of lib/base/tree.h, or their maximum. F16, BF16 and F32
- * are added in F32, F64 in F64, and the result is rounded to the element type once; I32 and I64
- * wrap around. A maximum over a NaN is NaN. dst holds count elements and does not overlap data;
+ * are added in F32, F64 in F64, and the result is rounded to its type once; I32 and I64 wrap
+ * around. A maximum over a NaN is NaN. dst holds count elements and does not overlap data;
  * nothing need be aligned. Other types are a BUG.
  */
 void reduce_in_order(void *dst, const struct summands *s, enum reduce op);

@@ -128,11 +128,12 @@ static void
 add_all(union piece *sum, const struct term_piece *p)
 {
 	union piece tree[TREE_LEVELS], *block;
+	int terms = p->s->block ? p->s->block : TREE_TERMS;
 
-	for (int begin = 0; begin < p->s->num; begin += TREE_TERMS) {
+	for (int begin = 0; begin < p->s->num; begin += terms) {
 		int left = p->s->num - begin;
 
-		block = add_block(tree, p, begin, left < TREE_TERMS ? left : TREE_TERMS);
+		block = add_block(tree, p, begin, left < terms ? left : terms);
 		if (begin > 0)
 			add(block, sum, p->real, p->count);
 		*sum = *block;
@@ -151,18 +152,17 @@ find_maximum(union piece *most, const struct term_piece *p)
 	}
 }
 
-/* dst gets s->count elements of s->dtype; the summands lie one after the other. 16-bit types are
- * added in F32 and rounded once at the end. */
+/* dst gets s->count elements of s->to. 16-bit types are added in F32 and rounded once. */
 void
 reduce_in_order(void *dst, const struct summands *s, enum reduce op)
 {
-	struct term_piece p = { .s = s, .real = real_type(s->dtype) };
+	struct term_piece p = { .s = s, .real = real_type(s->to == DTYPE_F64 ? s->to : s->dtype) };
 	union piece result;
 
 	for (; p.first < s->count; p.first += PIECE) {
 		p.count = s->count - p.first < PIECE ? (int)(s->count - p.first) : PIECE;
 		(op == REDUCE_SUM ? add_all : find_maximum)(&result, &p);
-		dtype_convert((char *)dst + (size_t)p.first * dtype_size(s->dtype), s->dtype,
-		    &result, p.real, p.count);
+		dtype_convert((char *)dst + (size_t)p.first * dtype_size(s->to), s->to, &result,
+		    p.real, p.count);
 	}
 }

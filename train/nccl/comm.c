@@ -222,6 +222,19 @@ nccl_all_gather_parts(struct comm *c, struct stream *st, const struct comm_parts
 	}
 }
 
+/* The only term is the sum. */
+static void
+keep_part(struct comm *c, struct stream *st, const struct comm_parts *p)
+{
+	struct tensor whole = tensor_flat(&p->whole), part = tensor_flat(&p->part),
+		      own = tensor_rows(&whole, p->first, part.shape[0]);
+
+	if (own.dtype == part.dtype)
+		copy(c, st, &part, &own);
+	else
+		st->ops->cast(st, &(struct pair){ part, own });
+}
+
 /* Without shared memory the terms come by messages, when all parts are made. */
 void
 nccl_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_parts *p)
@@ -236,7 +249,7 @@ nccl_reduce_scatter_parts(struct comm *c, struct stream *st, const struct comm_p
 	for (int i = 0; p->event && i < c->size; i++)
 		backend_cuda.wait(st, p->event[i]);
 	if (c->size == 1)
-		copy(c, st, &p->part, &p->whole);
+		keep_part(c, st, p);
 	else
 		nccl_sums_scatter(c, st, p);
 }

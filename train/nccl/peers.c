@@ -378,7 +378,7 @@ term_for(const struct peers *p, const struct piece *k, int to)
 {
 	struct tensor part = comm_whole(p->host, k->parts, to);
 
-	return tensor_rows(&part, k->first, k->count);
+	return tensor_rows(&part, k->parts->first + k->first, k->count);
 }
 
 /* Where a rank gets what `from` pushes. */
@@ -422,7 +422,8 @@ add_piece(struct peers *p, struct stream *st, const struct piece *k)
 	    &(struct sum){ .y = tensor_rows(&part, k->first, k->count),
 		.x = term_for(p, k, c->rank),
 		.others = tensor_columns(&others, 0, k->count),
-		.own = c->rank });
+		.own = c->rank,
+		.block = k->parts->block });
 }
 
 void

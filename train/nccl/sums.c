@@ -54,7 +54,7 @@ term_for(const struct comm *c, const struct piece *k, int rank)
 {
 	struct tensor part = comm_whole(c, k->parts, rank);
 
-	return tensor_rows(&part, k->first, k->count);
+	return tensor_rows(&part, k->parts->first + k->first, k->count);
 }
 
 /* One message each way with every other rank. */
@@ -94,7 +94,8 @@ nccl_sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p)
 		    &(struct sum){ .y = tensor_rows(&part, k.first, k.count),
 			.x = term_for(c, &k, c->rank),
 			.others = k.partial_sums,
-			.own = c->rank });
+			.own = c->rank,
+			.block = p->block });
 	}
 }
 

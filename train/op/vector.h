@@ -44,12 +44,13 @@ struct axpby {
  * y [n] = S (lib/base/tree.h) of the terms of ranks. x [n] is that of rank `own`, the rows of
  * others [ranks - 1, n] are those of the others, in order; own -1: there is no x, and others has
  * all. Without others y is x. Terms are of one type, act or real; they are added in real, or in F64
- * where they are, and rounded once to y, of their type or real. x, y and each row are dense; y may
- * be x.
+ * where they are, and rounded once to y, of their type or real, or, of F32 terms, of any. x, y and
+ * each row are dense; y may be x.
  */
 struct sum {
 	struct tensor y, x, others;
 	int own;
+	int block; /* terms of a block; 0: TREE_TERMS, which is the most */
 };
 
 /* Initial weights: x[i] = std * N(key, stream, first + i), the normals of lib/base/rng.h
