@@ -109,7 +109,7 @@ CUDA_DIRS  = train/cuda train/cuda/gemm train/cuda/attention train/nccl
 cuda_src  := $(call find,cu,$(CUDA_DIRS)) $(call find,c,$(CUDA_DIRS))
 cuda_obj  := $(if $(HAVE_CUDA),$(patsubst %,$(B)/%.o,$(cuda_src)))
 TRAIN_DIRS = train train/watch train/config train/engine train/layers train/optim train/step \
-	train/state train/report train/data train/run train/mpi
+	train/state train/report train/data train/run train/mpi train/hosts
 train_obj := $(patsubst %,$(B)/%.o,$(call find,c,$(TRAIN_DIRS))) \
 	$(cpu_obj) $(cuda_obj)
 
@@ -299,6 +299,10 @@ parity-all: tests
 	@B=$(B) ALL=1 ONLY=residual sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=fp8 sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=parity/oracle sh tests/run.sh parity
+# Every layout of tests/parity/rows on several hosts, and all operations of 24 ranks.
+parity-hosts: tests
+	@B=$(B) ALL=1 ONLY=pretended sh tests/run.sh parity
+	@B=$(B) ALL=1 ONLY=parity/comm sh tests/run.sh parity
 # N models of each FAMILY, and the tokenizers in GOLDEN, against PYTHON's torch and transformers.
 python_with = PATH=$(abspath $(B)):$$PATH OMP_NUM_THREADS=1 \
 	$(or $(PYTHON),python3) tests/golden
@@ -402,7 +406,7 @@ compile_commands.json:
 clean:
 	rm -rf build build-*
 help:
-	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
+	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all  parity-hosts' \
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-aarch64  test-gpu  faults N=1000  sim' \
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=' \
 		' test-mutations PYTHON= FAMILY=' \
@@ -417,7 +421,7 @@ help:
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
-.PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
+.PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all parity-hosts test-golden \
 	test-porting test-hf test-mutations test-tokenizers test-megatron test-boards test-extend \
 	test-aarch64 test-gpu faults sim sim-rate \
 	sim-mutants sim-mutants-made lint format fuzz bench \

@@ -27,14 +27,14 @@ row()
 {
 	printf '| %s' "$1"
 	# shellcheck disable=SC2046 # a list of words
-	cell "$2" built parity/layouts.sh parity/common $(cd tests && echo parity/*.sh)
+	cell "$2" built parity/rows parity/common $(cd tests && echo parity/*.sh)
 	if [ "$3" = no ]; then
 		printf ' | no'
 	else
 		cell "$2" "$3" gpu/parity.sh
 	fi
 	cell "$2" built gpu/layouts.sh gpu/crowded.sh gpu/parity.sh
-	cell "$2" built parity/hosts.sh
+	cell "$2" built parity/hosts.sh parity/rows
 	echo ' |'
 }
 
@@ -45,9 +45,10 @@ page()
 
 		Made by `sh tests/support.sh` from the options that the tests use. *Tested* names a
 		test; *built* means that the same code runs, but no test of ours holds it there;
-		*no* that one GPU cannot do it alone. Tests of several hosts run on CPUs, over
-		namespaces of one machine. What was measured, and on which cards, is in
-		[SPEED.md](SPEED.md).
+		*no* that one GPU cannot do it alone. `parity/rows` is a list that `layouts.sh` and
+		`pretended.sh` go through. Tests of several hosts run on CPUs: over namespaces of
+		one machine, and over hosts that are pretended. What was measured, and on which
+		cards, is in [SPEED.md](SPEED.md).
 
 		| | CPU | one GPU | several GPUs | several hosts |
 		|---|---|---|---|---|

@@ -34,6 +34,7 @@ train/cuda		$cuda
 train/cuda/attention	$cuda
 train/cuda/gemm		$cuda
 train/mpi		lib/base/ lib/model/hosts.h $operations
+train/hosts		lib/base/ lib/model/hosts.h $operations
 train/op		lib/base/ train/tensor.h
 train/call		lib/base/ train/tensor.h
 train/nccl		lib/base/ $operations train/cuda/device.h

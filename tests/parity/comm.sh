@@ -1,9 +1,12 @@
 #!/bin/sh
-# comm.sh - the communication contract on 2, 3 and 4 ranks; ranks that fail end the others
+# comm.sh - the communication contract on 2, 3 and 4 ranks, and on two levels of 8, with ALL=1 of
+# 24; ranks that fail end the others
 set -eu
 for ranks in 2 3 4; do
 	mpirun -np "$ranks" "$B/tests/prop/comm"
 done
+mpirun -np 8 "$B/tests/prop/hosts"
+[ -z "${ALL:-}" ] || mpirun -np 24 "$B/tests/prop/hosts"
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 for how in abort lost; do

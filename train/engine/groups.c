@@ -5,104 +5,159 @@
  * groups that it is not in (color -1, which gives NULL). Colors come from lib/model/layout, whose
  * properties are tested.
  */
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
 #include "lib/model/gpu.h"
 #include "train/engine/groups.h"
+#include "train/engine/levels.h"
 #include "train/watch/comm_log.h"
 
-/* All ranks that differ only on these axes, in the world's order, which fixes the order of sums. */
-static struct comm *
-along(struct comm *world, const struct layout *l, unsigned axes, struct err *err)
-{
-	return world->ops->split(
-	    COMM_HERE(world), (int)layout_group(l, axes, world->rank), world->rank, err);
-}
+#include <stdlib.h>
 
-/* A communicator along axes of the stage's ranks as they share experts. */
-static struct comm *
-among_experts(struct comm *world, const struct layout *l, unsigned axes, struct err *err)
-{
-	return world->ops->split(
-	    COMM_HERE(world), (int)layout_expert_group(l, axes, world->rank), world->rank, err);
-}
-
-/* The host communicators; those that carry device memory are converted afterwards. The data group
- * spans data and context ranks, which hold the same weights. kv joins the tensor ranks that hold
- * copies of one key-value group; embedding joins first and last stage when they share the table.
- * The host's own group stays a host communicator, for inference. */
-static int
-split_world(struct groups *g, const struct run_plan *plan, struct comm *world, struct err *err)
-{
-	const struct model_config *c = &plan->model;
-	const struct layout *l = &plan->layout;
-	int coord[AX_COUNT];
-	int last = (int)l->pipeline_model_parallel_size - 1;
-	int64_t group_ranks = layout_group_ranks(l, c);
-	bool shares_table = !c->untie_embeddings_and_output_weights && last > 0;
-
-	layout_coord(l, world->rank, coord);
-	g->world = world;
-	if (!(g->host = along(world, l, AX_BIT(AX_TP) | AX_BIT(AX_CP), err)) ||
-	    !(g->tp = along(world, l, AX_BIT(AX_TP), err)) ||
-	    !(g->cp = along(world, l, AX_BIT(AX_CP), err)) ||
-	    !(g->dp = along(world, l, AX_BIT(AX_CP) | AX_BIT(AX_DP), err)) ||
-	    !(g->pp = along(world, l, AX_BIT(AX_PP), err)))
-		return -1;
-	if (c->num_experts &&
-	    (!(g->ep = among_experts(world, l, EX_BIT(EX_TP) | EX_BIT(EX_EP), err)) ||
-		!(g->edp = among_experts(world, l, EX_BIT(EX_DP), err))))
-		return -1;
-	g->kv = world->ops->split(COMM_HERE(world),
-	    (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
-		coord[AX_TP] / group_ranks),
-	    world->rank, err);
-	if (!g->kv)
-		return -1;
-	g->embedding = world->ops->split(COMM_HERE(world),
-	    shares_table && (coord[AX_PP] == 0 || coord[AX_PP] == last)
-		? (int)layout_group(l, AX_BIT(AX_PP), world->rank)
-		: -1,
-	    world->rank, err);
-	return 0;
-}
-
-/* A group that carries device memory. */
-struct device_group {
+/* A communicator of the groups. */
+struct member {
 	struct comm **comm;
 	enum comm_role role;
 	enum gpu_group kind;
 };
 
+/* The ranks of a stage that differ only on these axes of experts. */
+static int64_t
+among_experts(const struct run_plan *p, unsigned axes, int64_t rank)
+{
+	return p->model.num_experts ? layout_expert_group(&p->layout, axes, rank) : -1;
+}
+
+/* Tensor ranks that hold copies of one group of keys and values. */
+static int64_t
+heads_of(const struct run_plan *p, int64_t rank)
+{
+	int64_t each = layout_group_ranks(&p->layout, &p->model);
+	int coord[AX_COUNT];
+
+	layout_coord(&p->layout, rank, coord);
+	return layout_group(&p->layout, AX_BIT(AX_TP), rank) *
+	    p->layout.tensor_model_parallel_size +
+	    coord[AX_TP] / each;
+}
+
+/* First and last stage, where they share a table. */
+static int64_t
+table_of(const struct run_plan *p, int64_t rank)
+{
+	int last = (int)p->layout.pipeline_model_parallel_size - 1, coord[AX_COUNT];
+
+	layout_coord(&p->layout, rank, coord);
+	return !p->model.untie_embeddings_and_output_weights && last > 0 &&
+		(coord[AX_PP] == 0 || coord[AX_PP] == last)
+	    ? layout_group(&p->layout, AX_BIT(AX_PP), rank)
+	    : -1;
+}
+
+/* The number of a rank's group of a role; -1: it is in none. The data group spans data and context
+ * ranks, which hold the same weights. */
+static int64_t
+group_of(const struct run_plan *p, enum comm_role role, int64_t rank)
+{
+	const struct layout *l = &p->layout;
+
+	switch (role) {
+	case COMM_LOGITS: return layout_group(l, AX_BIT(AX_TP) | AX_BIT(AX_CP), rank);
+	case COMM_TENSOR: return layout_group(l, AX_BIT(AX_TP), rank);
+	case COMM_CONTEXT: return layout_group(l, AX_BIT(AX_CP), rank);
+	case COMM_DATA: return layout_group(l, AX_BIT(AX_CP) | AX_BIT(AX_DP), rank);
+	case COMM_PIPELINE: return layout_group(l, AX_BIT(AX_PP), rank);
+	case COMM_EXPERTS: return among_experts(p, EX_BIT(EX_TP) | EX_BIT(EX_EP), rank);
+	case COMM_EXPERT_DATA: return among_experts(p, EX_BIT(EX_DP), rank);
+	case COMM_HEADS: return heads_of(p, rank);
+	case COMM_TABLE: return table_of(p, rank);
+	default: BUG("the group of role %d", (int)role);
+	}
+}
+
+/* The host communicators, in the world's order, which fixes the order of sums; those that carry
+ * device memory are converted afterwards. */
+static int
+split_world(const struct member *m, int count, const struct run_plan *plan, struct comm *world,
+    struct err *err)
+{
+	for (int i = 0; i < count; i++) {
+		int color = (int)group_of(plan, m[i].role, world->rank);
+		bool experts = m[i].role == COMM_EXPERTS || m[i].role == COMM_EXPERT_DATA;
+
+		if (experts && !plan->model.num_experts)
+			continue;
+		*m[i].comm = world->ops->split(COMM_HERE(world), color, world->rank, err);
+		if (color >= 0 && !*m[i].comm)
+			return -1;
+	}
+	return 0;
+}
+
+/* What a communicator of a role on a device is for. */
+static struct comm_config
+config_of(const struct member *m, const struct groups_config *c, enum gpu_group blocks)
+{
+	return (struct comm_config){ comm_role_name[m->role],
+		gpu_group_blocks(blocks, &c->plan->shape), gpu_group_sums(m->kind) };
+}
+
 /* Converts a host communicator into the device's, if the device has its own. NCCL waits here for
  * the other ranks. */
 static int
-to_device(const struct device_group *g, const struct groups_config *c, struct comm *world,
-    struct err *err)
+to_device(struct comm **comm, const struct member *m, const struct groups_config *c,
+    const struct comm_config *config, struct comm *world, struct err *err)
 {
-	const struct comm_config config = { comm_role_name[g->role],
-		gpu_group_blocks(g->kind, &c->plan->shape), gpu_group_sums(g->kind) };
 	struct comm *made;
 
 	if (!c->backend->comm)
 		return 0;
-	comm_log_begin(COMM_HERE(world), g->role, "connection");
-	made = c->backend->comm(c->device, *g->comm, &config, err);
+	comm_log_begin(COMM_HERE(world), m->role, "connection");
+	made = c->backend->comm(c->device, *comm, config, err);
 	comm_log_end(world);
 	if (!made)
 		return -1;
-	*g->comm = made;
+	*comm = made;
+	return 0;
+}
+/* What hosts have of the group, and its rails. Ranks of a rail, and any two, have few messages at a
+ * time. Those that share experts exchange rows as one level. */
+static int
+open_levels(
+    const struct member *m, const struct groups_config *c, struct comm *world, struct err *err)
+{
+	struct comm_config inside = config_of(m, c, m->kind), out = config_of(m, c, GPU_RAIL);
+	struct comm_levels l = { .all = *m->comm };
+	int *group = mem_alloc((size_t)world->size, sizeof *group), rc = 0;
+	struct hosts h;
+
+	for (int r = 0; r < world->size; r++)
+		group[r] = (int)group_of(c->plan, m->role, r);
+	levels_warn(m->role, group, world);
+	if (m->role != COMM_EXPERTS)
+		rc = levels_split(&l, &h, group, world, err);
+	free(group);
+	if (rc <= 0)
+		return rc < 0 || !l.all ? rc : to_device(m->comm, m, c, &inside, world, err);
+	inside.sum_bytes = 0;
+	if (to_device(&l.all, m, c, &out, world, err) < 0)
+		return -1;
+	out.sum_bytes = 0;
+	*m->comm = l.all;
+	if (to_device(&l.inside, m, c, &inside, world, err) < 0 ||
+	    to_device(&l.rail, m, c, &out, world, err) < 0)
+		return -1;
+	*m->comm = hosts_comm(&l, &h, c->backend);
 	return 0;
 }
 
-static int
-open_group(const struct device_group *g, const struct groups_config *c, struct comm *world,
-    struct err *err)
+static void
+follow(const struct member *m, const struct groups_config *c, struct comm *world)
 {
 	const struct backend *queues = c->backend->passed ? c->backend : NULL;
 
-	if (to_device(g, c, world, err) < 0)
-		return -1;
-	comm_log_join(world, *g->comm, &(struct comm_group){ g->role, queues, c->device });
-	return 0;
+	if (*m->comm)
+		comm_log_join(world, *m->comm, &(struct comm_group){ m->role, queues, c->device });
 }
 
 /* Edge k of the ring of n stages leads from stage k to the next; those of one round have no stage
@@ -128,6 +183,8 @@ open_channels(struct groups *g, const struct groups_config *c, struct comm *worl
 	const struct layout *l = &c->plan->layout;
 	int n = (int)l->pipeline_model_parallel_size, coord[AX_COUNT];
 	int pipeline = (int)layout_group(l, AX_BIT(AX_PP), world->rank);
+	struct member m = { NULL, COMM_PIPELINE, GPU_CHANNEL };
+	const struct comm_config config = config_of(&m, c, m.kind);
 
 	layout_coord(l, world->rank, coord);
 	for (int i = 0; i < CHANNEL_ROUNDS; i++) {
@@ -138,11 +195,11 @@ open_channels(struct groups *g, const struct groups_config *c, struct comm *worl
 
 		if (k < 0)
 			continue;
-		g->channel[k] = made;
-		if (!made ||
-		    open_group(&(struct device_group){ &g->channel[k], COMM_PIPELINE, GPU_CHANNEL },
-			c, world, err) < 0)
+		m.comm = &g->channel[k];
+		*m.comm = made;
+		if (!made || to_device(m.comm, &m, c, &config, world, err) < 0)
 			return -1;
+		follow(&m, c, world);
 	}
 	return 0;
 }
@@ -153,7 +210,10 @@ open_channels(struct groups *g, const struct groups_config *c, struct comm *worl
 int
 groups_open(struct groups *g, const struct groups_config *c, struct comm *world, struct err *err)
 {
-	const struct device_group group[] = {
+	/* The host's own group, of ranks with parts of the same logits, stays a host communicator,
+	 * for inference; kv joins the tensor ranks with copies of a group of keys and values. */
+	const struct member all[] = {
+		{ &g->host, COMM_LOGITS, GPU_GROUPS },
 		{ &g->tp, COMM_TENSOR, GPU_TENSOR },
 		{ &g->cp, COMM_CONTEXT, GPU_CONTEXT },
 		{ &g->dp, COMM_DATA, GPU_DATA },
@@ -163,16 +223,20 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 		{ &g->kv, COMM_HEADS, GPU_HEADS },
 		{ &g->embedding, COMM_TABLE, GPU_TABLE },
 	};
+	enum { MEMBERS = sizeof all / sizeof *all };
 	int coord[AX_COUNT];
 
-	if (split_world(g, c->plan, world, err) < 0)
+	g->world = world;
+	if (split_world(all, MEMBERS, c->plan, world, err) < 0)
 		return -1;
 	layout_coord(&c->plan->layout, world->rank, coord);
 	comm_log_call_group(world, coord[AX_PP]);
 	comm_log_join(world, g->host, &(struct comm_group){ COMM_LOGITS, NULL, NULL });
-	for (size_t i = 0; i < sizeof group / sizeof *group; i++)
-		if (*group[i].comm && open_group(&group[i], c, world, err) < 0)
+	for (int i = 1; i < MEMBERS; i++) {
+		if (open_levels(&all[i], c, world, err) < 0)
 			return -1;
+		follow(&all[i], c, world);
+	}
 	if (c->backend->comm && layout_schedule(&c->plan->layout, 1, true).overlap)
 		return open_channels(g, c, world, err);
 	return 0;

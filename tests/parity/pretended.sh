@@ -1,0 +1,74 @@
+#!/bin/sh
+# pretended.sh - ranks of one machine taken for several hosts compute what they compute on one
+#
+# Three steps of layouts of tests/parity/rows under --pretend-hosts 2, 4 and 8, where they divide
+# the ranks: the same losses, norms and bytes of checkpoints. Two layouts that SEED draws, on 2 and
+# 4 hosts; with ALL=1 all of the fixed ones and a sample of the rest. Then what is said of hosts,
+# and a number that divides no ranks.
+# shellcheck source=tests/parity/common disable=SC2046,SC2086
+. "$TOP/tests/parity/common"
+# shellcheck source=tests/parity/rows
+. "$TOP/tests/parity/rows"
+steps="--train-iters 3 --lr 1e-3 --clip-grad 0.5 --save run --save-interval 3 --log-interval 1"
+few=2 counts="2 4${ALL:+ 8}"
+
+# run_on HOSTS RANKS OPTION...: leaves the results in hosts.N and run.N
+run_on()
+{
+	hosts=$1 ranks=$2
+	shift 2
+	rm -rf run run.jsonl "run.$hosts"
+	train "$ranks" $steps "$@" --pretend-hosts "$hosts" --metrics-file run.jsonl
+	results run.jsonl >"hosts.$hosts"
+	mv run "run.$hosts"
+	rm -f "run.$hosts"/iter_*/options.conf
+	sed -i '/options.conf/d; $d' "run.$hosts"/iter_*/manifest.tsv
+}
+
+# check MODEL RANKS TP PP MICRO ZERO OPTION...
+check()
+{
+	name="$*" ranks=$2
+	options="$(layout "$3" "$4") --micro-batch-size $5 $(zero "$6")"
+	shift 6
+	run_on 1 "$ranks" $options "$@"
+	for n in $counts; do
+		[ $((ranks % n)) = 0 ] || continue
+		run_on "$n" "$ranks" $options "$@"
+		cmp hosts.1 "hosts.$n" >log || fail "$name: other steps on $n hosts"
+		diff -r run.1 "run.$n" >log || fail "$name: another checkpoint on $n hosts"
+	done
+	echo "$name: the same bits on 1 host and on $counts"
+}
+
+cat >>table <<END
+llama-tied 8 1 1 1 1 $small --bf16 --grad-reduce-in-bf16
+llama 8 4 1 2 0 $beside --bf16
+END
+if [ -n "$ALL" ]; then
+	ALL=
+	sample
+else
+	grep ' 8 ' table | awk -v seed="$SEED" -v few="$few" '
+		{ row[NR] = $0 }
+		END { for (i = 0; i < few && i < NR; i++) print row[(seed * 7 + i * 5) % NR + 1] }
+	' >drawn && mv drawn table
+fi
+while read -r row; do
+	set -- $row
+	use "$1"
+	check "$@" </dev/null
+done <table
+
+# What rank 0 says, and what it refuses: pairs of tensor ranks on hosts of three.
+use llama
+train 6 --train-iters 1 --lr 1e-3 --global-batch-size 6 $(layout 2 1) --pretend-hosts 2
+grep -q '^mtrain\[0\]: 2 hosts of 3 ranks; inside a host: tensor 2; between hosts: data 3' log ||
+	fail "where the ranks are"
+grep -q '^mtrain\[0\]: data ranks 0 to 4: their hosts have 2, 1 of them, which are not' log ||
+	fail "no warning of uneven hosts"
+grep -q '^mtrain\[0\]: tensor ranks 2 to 3 are on several hosts' log ||
+	fail "no warning of tensor ranks between hosts"
+ends 2 4 --train-iters 1 --lr 1e-3 --pretend-hosts 3
+grep -q 'pretend-hosts 3: must divide the 4 ranks of a machine (try 4)' log ||
+	fail "a number that does not divide"
