@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""family.py [-n COUNT] [-s SEED] [FAMILY...] - hold the model families against transformers, on the CPU
+"""family.py [-n COUNT] [-s SEED] [--write DIR] [FAMILY...] - hold the model families against transformers, on the CPU
 
 For each family COUNT models (default 8) are drawn from SEED, filled with random weights and saved by transformers. Then
 
@@ -206,8 +206,9 @@ def qwen3_moe(r, i):
             "norm_topk_prob": i % 2 == 0, "attention_bias": i % 5 == 3}
 
 
-FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3,
-            "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2, "gpt_neox": gpt_neox}
+FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
+            "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
+            "gpt_neox": gpt_neox}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------
@@ -230,22 +231,27 @@ def wide(dtype):
 def randomise(model, seed):
     """Weights that make every part matter at these widths."""
     g = torch.Generator().manual_seed(seed)
+    one = 0 if model.config.model_type == "nemotron" else 1  # norms have 1 + weight
     with torch.no_grad():
         for name, p in model.named_parameters():
             x = torch.randn(p.shape, generator=g)
             if "norm" in name or "ln_" in name:
-                p.copy_((1 if name.endswith("weight") else 0) + 0.3 * x)
+                p.copy_((one if name.endswith("weight") else 0) + 0.3 * x)
             elif name.endswith("bias"):
                 p.copy_(0.3 * x)
             else:
                 p.copy_(x * (0.5 if "embed" in name or "wte" in name else p.shape[-1] ** -0.5))
 
 
+# The grouped product of torch knows no fp64.
+EXPERTS = {"experts_implementation": "eager"} if transformers.__version__ >= "5" else {}
+
+
 def load(directory, dtype):
     """The model of a directory, every number in this type; to be used inside wide."""
     config = transformers.AutoConfig.from_pretrained(directory)
     model, info = transformers.AutoModelForCausalLM.from_pretrained(
-        directory, attn_implementation="eager", output_loading_info=True, config=config, torch_dtype=torch.float32)
+        directory, attn_implementation="eager", output_loading_info=True, config=config, torch_dtype=torch.float32, **EXPERTS)
     for problem in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
         assert not info.get(problem), "%s: %s" % (problem, info[problem])
     with wide(dtype):
@@ -291,7 +297,7 @@ def meaning(directory):
         c["rope_scaling"].pop("rope_theta", None)
     if c.get("activation_function") == "gelu_pytorch_tanh":
         c["activation_function"] = "gelu_new"
-    if c.get("hidden_act") == "gelu_fast":
+    if c.get("hidden_act") in ("gelu_fast", "gelu_pytorch_tanh"):
         c["hidden_act"] = "gelu_new"
     if "decoder_sparse_step" in c:
         step, listed = c.pop("decoder_sparse_step"), c["mlp_only_layers"]
@@ -385,14 +391,18 @@ def compare_stacked(model, d):
 
 
 def compare_greedy(d, r, vocab):
-    prompt = [r.randrange(vocab - 1) for _ in range(PROMPT)]
+    """Of a prompt that is not soon followed by the end of text, if there is one."""
+    model = load(d, torch.float64)
+    for _ in range(8):
+        prompt = [r.randrange(vocab - 1) for _ in range(PROMPT)]
+        with wide(torch.float64), torch.no_grad():
+            model.generation_config.eos_token_id = model.generation_config.pad_token_id = None
+            theirs = model.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, PROMPT, dtype=torch.long),
+                                    do_sample=False, max_new_tokens=64)[0].tolist()
+        if vocab - 1 not in theirs:
+            break
     with open(d + "/../prompt", "w") as f:
         f.write(" ".join(map(str, prompt)))
-    model = load(d, torch.float64)
-    with wide(torch.float64), torch.no_grad():
-        model.generation_config.eos_token_id = model.generation_config.pad_token_id = None
-        theirs = model.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, PROMPT, dtype=torch.long),
-                                do_sample=False, max_new_tokens=64)[0].tolist()
     ours = mtrain(d, "fp64", "--tokenizer-type", "NullTokenizer", "--vocab-size", vocab, "--prompt-file",
                   d + "/../prompt", "--generate", 64, "--seq-length", PROMPT + 64).split()
     ours = [int(t) for t in ours]
@@ -460,6 +470,7 @@ def check(name, i, seed, work):
     d = work + "/model"
     model.to(dtype).save_pretrained(d, max_shard_size="16KB" if i % 2 else "5GB")
     vocab = config.vocab_size
+    name = transformers.AutoConfig.from_pretrained(d).model_type  # with layer_types mistral is ministral
     logits = compare_logits(d, r, vocab)
     count = compare_export(d, name)
     if hasattr(config, "num_experts_per_tok") and transformers.__version__ >= "5":
@@ -470,14 +481,42 @@ def check(name, i, seed, work):
         re.sub(r"^torch\.", "", str(dtype)), *logits, count, greedy, *training)
 
 
+class Small(random.Random):
+    """Draws the smallest sizes."""
+    def randrange(self, a, b):
+        return a + super().randrange(2) if b - a > 2 else super().randrange(a, b)
+
+    def choice(self, values):
+        return values[0] if isinstance(values[0], int) else super().choice(values)
+
+
+def write_golden(name, number, directory):
+    """A small model and its logits in fp64, for tests without transformers."""
+    config = transformers.AutoConfig.for_model(name, **FAMILIES[name](Small(name), number))
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    randomise(model, number)
+    model.to(torch.bfloat16).save_pretrained(directory)
+    tokens = np.arange(7, 7 + 3 * 24, 3, "<i4") % config.vocab_size
+    with wide(torch.float64), torch.no_grad():
+        logits = load(directory, torch.float64)(torch.tensor(tokens.astype("i8"))[None]).logits[0].numpy()
+    np.save(directory + "/tokens.npy", tokens)
+    np.save(directory + "/logits_f64.npy", logits)
+    os.remove(directory + "/generation_config.json")
+
+
 def main():
     p = argparse.ArgumentParser()
+    p.add_argument("--write", metavar="DIR", help="only write model NUMBER (-n) of each family as DIR/FAMILY")
     p.add_argument("-n", type=int, default=8)
     p.add_argument("-s", type=int, default=1)
     p.add_argument("--keep", action="store_true", help="leave the files of a model that fails, and print where")
     p.add_argument("family", nargs="*", default=list(FAMILIES))
     o = p.parse_args()
     failed = 0
+    if o.write:
+        for name in o.family:
+            write_golden(name, o.n, os.path.join(o.write, name))
+        return 0
     for name in o.family:
         for i in range(o.n):
             work = tempfile.mkdtemp()

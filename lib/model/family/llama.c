@@ -28,19 +28,6 @@ static const struct key keys[] = {
 	{ "mlp_bias", KEY_BOOL, KEY_OFF(mlp_bias), false },
 };
 
-/* attention_bias puts biases on q, k, v and o alike. LlamaConfig refuses an uneven width whether or
- * not there is a head_dim. */
-static int
-read_rest(struct model_config *c, const struct json_value *v, struct err *e)
-{
-	c->proj_bias = c->qkv_bias;
-	if (family_read_llama(c, v, e) < 0)
-		return -1;
-	return c->hidden_size % c->num_attention_heads == 0
-	    ? 0
-	    : err_set(e, "\"hidden_size\" must be a multiple of \"num_attention_heads\"");
-}
-
 static const char *const others[] = { OTHERS_ROPE, NULL };
 
 const struct family family_llama = {
@@ -50,6 +37,6 @@ const struct family family_llama = {
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
 	.others = others,
-	.read_rest = read_rest,
+	.read_rest = family_read_llama_evenly,
 	.write_rest = family_write_rope,
 };

@@ -8,43 +8,12 @@
 #include "lib/model/family/rows.h"
 
 static const struct family_name names[] = {
-	NAMES_NORMS,
-	NAMES_QKV,
-	NAMES_PROJ,
-	NAMES_GATED_MLP,
-	NAMES_ENDS,
+	NAMES_MISTRAL,
 };
 
-/* A config without sliding_window has the window of the first Mistral; later ones say null. */
 static const struct key keys[] = {
-	KEYS_SIZES,
-	KEY_GROUPS(8),
-	KEY_HEAD_DIM(.derive = family_head_width),
-	KEY_SILU("mistral"),
-	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 131072 },
-	KEYS_RATES(1e-6),
-	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 4096 },
+	KEYS_MISTRAL("mistral"),
 };
-
-/* layer_types says which layers have the window. A window in no layer is none. */
-static int
-read_rest(struct model_config *c, const struct json_value *config, struct err *e)
-{
-	int rc = family_read_layer_types(c, config, e);
-	int64_t without;
-
-	if (rc < 0)
-		return -1;
-	without = pattern_count(&c->window_attn_skip_freq, c->num_layers);
-	if (rc > 0 && !c->window_size && without < c->num_layers)
-		return err_set(
-		    e, "\"layer_types\" has 'sliding_attention', but \"sliding_window\" is null");
-	if (without == c->num_layers)
-		c->window_size = 0;
-	if (!c->window_size || without == 0)
-		c->window_attn_skip_freq = (struct layer_pattern){ 0 };
-	return family_read_llama(c, config, e);
-}
 
 /* Readers that do not know layer_types need not see it where all layers are alike. */
 static void
@@ -64,6 +33,6 @@ const struct family family_mistral = {
 	.keys = keys,
 	.num_keys = sizeof keys / sizeof *keys,
 	.others = others,
-	.read_rest = read_rest,
+	.read_rest = family_read_mistral,
 	.write_rest = write_rest,
 };

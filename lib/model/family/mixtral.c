@@ -38,7 +38,7 @@ static const struct key keys[] = {
 	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 0 },
 	{ "num_local_experts", KEY_INT, KEY_OFF(num_experts), 8 },
 	{ "num_experts", KEY_INT, KEY_OFF(num_experts), .stays = true, .read_only = true },
-	KEYS_ROUTER(2),
+	KEYS_ROUTER(2, 0.001),
 };
 
 /* No layer has an MLP, but a model has a width of one. The base is that of a file without one. */

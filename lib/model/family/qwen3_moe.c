@@ -38,7 +38,7 @@ static const struct key keys[] = {
 	{ "num_local_experts", KEY_INT, KEY_OFF(num_experts), .stays = true, .read_only = true },
 	{ "moe_intermediate_size", KEY_INT, KEY_OFF(moe_ffn_hidden_size), 768 },
 	{ "norm_topk_prob", KEY_NOT, KEY_OFF(moe_router_pre_softmax), false },
-	KEYS_ROUTER(8),
+	KEYS_ROUTER(8, 0.001),
 };
 
 /* Layers of the list have an MLP, and so have those whose number, from 1 on, the step does not

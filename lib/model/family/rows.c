@@ -14,6 +14,8 @@ const struct key_word family_gelu[] = { { "gelu_pytorch_tanh", ACTIVATION_GEGLU_
 const struct key_word family_silu[] = { { "silu", ACTIVATION_SWIGLU },
 	{ "swish", ACTIVATION_SWIGLU }, { NULL, 0 } };
 
+const struct key_word family_relu2[] = { { "relu2", ACTIVATION_RELU2 }, { NULL, 0 } };
+
 int64_t
 family_heads(const struct model_config *c)
 {
@@ -38,6 +40,17 @@ family_read_llama(struct model_config *c, const struct json_value *config, struc
 	c->normalization = NORMALIZATION_RMSNORM;
 	c->position = POSITION_ROPE;
 	return family_read_rope(c, config, e);
+}
+
+int
+family_read_llama_evenly(struct model_config *c, const struct json_value *v, struct err *e)
+{
+	c->proj_bias = c->qkv_bias;
+	if (family_read_llama(c, v, e) < 0)
+		return -1;
+	return c->hidden_size % c->num_attention_heads == 0
+	    ? 0
+	    : err_set(e, "\"hidden_size\" must be a multiple of \"num_attention_heads\"");
 }
 
 int
@@ -125,6 +138,39 @@ family_write_qwen(const struct model_config *c, struct str *out)
 		: (long long)c->num_layers);
 	family_write_layer_types(c, out);
 	family_write_rope(c, out);
+}
+
+/* A window in no layer is none. */
+int
+family_read_mistral(struct model_config *c, const struct json_value *config, struct err *e)
+{
+	int rc = family_read_layer_types(c, config, e);
+	int64_t without;
+
+	if (rc < 0)
+		return -1;
+	without = pattern_count(&c->window_attn_skip_freq, c->num_layers);
+	if (rc > 0 && !c->window_size && without < c->num_layers)
+		return err_set(
+		    e, "\"layer_types\" has 'sliding_attention', but \"sliding_window\" is null");
+	if (without == c->num_layers)
+		c->window_size = 0;
+	if (!c->window_size || without == 0)
+		c->window_attn_skip_freq = (struct layer_pattern){ 0 };
+	return family_read_llama(c, config, e);
+}
+
+int
+family_read_olmo(struct model_config *c, struct err *e)
+{
+	if (c->num_attention_heads < 1)
+		return err_set(e, "\"num_attention_heads\" must be at least 1");
+	c->norm_placement = NORM_PLACEMENT_POST;
+	c->qk_layernorm = c->qk_layernorm_hidden_dim = true;
+	c->proj_bias = c->qkv_bias;
+	c->normalization = NORMALIZATION_RMSNORM;
+	c->position = POSITION_ROPE;
+	return 0;
 }
 
 int

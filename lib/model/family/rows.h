@@ -18,6 +18,10 @@
 #define NAMES_NORMS \
 	{ "input_layernorm.weight", "model.layers.%d.input_layernorm.weight", false }, \
 	{ "pre_mlp_layernorm.weight", "model.layers.%d.post_attention_layernorm.weight", false }
+#define NAMES_NORM_BIASES \
+	{ "input_layernorm.bias", "model.layers.%d.input_layernorm.bias", false }, \
+	{ "pre_mlp_layernorm.bias", "model.layers.%d.post_attention_layernorm.bias", false }, \
+	{ "decoder.final_layernorm.bias", "model.norm.bias", false }
 #define NAMES_QKV \
 	{ "self_attention.linear_q.weight", "model.layers.%d.self_attn.q_proj.weight", false }, \
 	{ "self_attention.linear_k.weight", "model.layers.%d.self_attn.k_proj.weight", false }, \
@@ -33,14 +37,18 @@
 	{ "self_attention.linear_proj.weight", "model.layers.%d.self_attn.o_proj.weight", false }
 #define NAMES_PROJ_BIAS \
 	{ "self_attention.linear_proj.bias", "model.layers.%d.self_attn.o_proj.bias", false }
-#define NAMES_GATED_MLP \
-	{ "mlp.linear_gate.weight", "model.layers.%d.mlp.gate_proj.weight", false }, \
+#define NAMES_MLP \
 	{ "mlp.linear_up.weight", "model.layers.%d.mlp.up_proj.weight", false }, \
 	{ "mlp.linear_down.weight", "model.layers.%d.mlp.down_proj.weight", false }
-#define NAMES_GATED_MLP_BIASES \
-	{ "mlp.linear_gate.bias", "model.layers.%d.mlp.gate_proj.bias", false }, \
+#define NAMES_MLP_BIASES \
 	{ "mlp.linear_up.bias", "model.layers.%d.mlp.up_proj.bias", false }, \
 	{ "mlp.linear_down.bias", "model.layers.%d.mlp.down_proj.bias", false }
+#define NAMES_GATED_MLP \
+	{ "mlp.linear_gate.weight", "model.layers.%d.mlp.gate_proj.weight", false }, \
+	NAMES_MLP
+#define NAMES_GATED_MLP_BIASES \
+	{ "mlp.linear_gate.bias", "model.layers.%d.mlp.gate_proj.bias", false }, \
+	NAMES_MLP_BIASES
 
 /* Router and experts, and the same in the form that transformers 5 has in memory. */
 #define NAMES_QWEN_EXPERTS \
@@ -75,6 +83,9 @@
 #define KEY_SILU(family) \
 	{ "hidden_act", KEY_WORD, KEY_OFF(activation), .words = family_silu, \
 	    .why = family " has 'silu'" }
+#define KEY_RELU2(family) \
+	{ "hidden_act", KEY_WORD, KEY_OFF(activation), .words = family_relu2, \
+	    .why = family " has 'relu2'" }
 #define KEYS_RATES(epsilon) \
 	{ "rms_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), epsilon }, \
 	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 }, \
@@ -83,9 +94,9 @@
 #define KEY_ROPE_THETA \
 	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .written_only = true }
 /* transformers adds the loss of the coefficient where it is asked for the router's logits. */
-#define KEYS_ROUTER(topk) \
+#define KEYS_ROUTER(topk, balance) \
 	{ "num_experts_per_tok", KEY_INT, KEY_OFF(moe_router_topk), topk }, \
-	{ "router_aux_loss_coef", KEY_NUMBER, KEY_OFF(moe_aux_loss_coeff), 0.001 }, \
+	{ "router_aux_loss_coef", KEY_NUMBER, KEY_OFF(moe_aux_loss_coeff), balance }, \
 	{ "output_router_logits", KEY_FIXED, .def = false, .written_only = true }
 #define KEY_WINDOW \
 	{ "sliding_window", KEY_COUNT, KEY_OFF(window_size), 4096 }
@@ -120,9 +131,42 @@
 	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 }, \
 	{ "attention_bias", KEY_BOOL, KEY_OFF(qkv_bias), false }, \
 	{ "query_pre_attn_scalar", KEY_INT, KEY_OFF(query_pre_attn_scalar), 256 }, \
-	{ "use_bidirectional_attention", KEY_FIXED, .def = false, .read_only = true, \
-	    .why = "\"use_bidirectional_attention\" is not supported" }, \
+	KEY_NOT_BIDIRECTIONAL, \
 	KEY_WINDOW
+#define KEY_NOT_BIDIRECTIONAL \
+	{ "use_bidirectional_attention", KEY_FIXED, .def = false, .read_only = true, \
+	    .why = "\"use_bidirectional_attention\" is not supported" }
+/* Mistral and Ministral. A config without sliding_window has the window of the first Mistral;
+ * later ones say null. */
+#define NAMES_MISTRAL NAMES_NORMS, NAMES_QKV, NAMES_PROJ, NAMES_GATED_MLP, NAMES_ENDS
+#define KEYS_MISTRAL(family) \
+	KEYS_SIZES, \
+	KEY_GROUPS(8), \
+	KEY_HEAD_DIM(.derive = family_head_width), \
+	KEY_SILU(family), \
+	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 131072 }, \
+	KEYS_RATES(1e-6), \
+	KEY_WINDOW
+/* OLMo 2 and later ones. */
+#define NAMES_OLMO \
+	{ "post_self_attn_layernorm.weight", \
+	    "model.layers.%d.post_attention_layernorm.weight", false }, \
+	{ "post_mlp_layernorm.weight", \
+	    "model.layers.%d.post_feedforward_layernorm.weight", false }, \
+	NAMES_QKV, \
+	NAMES_QKV_BIASES, \
+	NAMES_QK_NORMS, \
+	NAMES_PROJ, \
+	NAMES_PROJ_BIAS, \
+	NAMES_GATED_MLP
+#define KEYS_OLMO(family) \
+	KEYS_SIZES, \
+	KEY_GROUPS(.derive = family_heads), \
+	KEY_HEAD_DIM(.derive = family_head_width), \
+	KEY_SILU(family), \
+	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 2048 }, \
+	KEYS_RATES(1e-5), \
+	{ "attention_bias", KEY_BOOL, KEY_OFF(qkv_bias), false }
 /* Members without a row of models that rotate, and what Qwen and Gemma have besides. */
 #define OTHERS_ROPE \
 	"rope_scaling", "rope_parameters", "original_max_position_embeddings"
@@ -130,9 +174,9 @@
 #define OTHERS_GEMMA "layer_types", "hidden_act"
 /* clang-format on */
 
-/* The only word of hidden_activation, and that of hidden_act. */
+/* The only word of hidden_activation, and those of hidden_act. */
 extern const struct key_word family_gelu[];
-extern const struct key_word family_silu[];
+extern const struct key_word family_silu[], family_relu2[];
 /* What an absent member means: as many groups as heads; heads that share the hidden size, or 0
  * without heads. */
 int64_t family_heads(const struct model_config *c);
@@ -140,6 +184,13 @@ int64_t family_head_width(const struct model_config *c);
 /* Sets the recipe: RMSNorm and rotary positions, as the config says. Refuses a model without
  * heads. */
 int family_read_llama(struct model_config *c, const struct json_value *config, struct err *e);
+/* The same where attention_bias is that of q, k, v and the projection alike, and the width must be
+ * a multiple of the heads whether or not there is a head_dim. */
+int family_read_llama_evenly(struct model_config *c, const struct json_value *v, struct err *e);
+/* As family_read_llama, with the window in the layers that layer_types lists, else in all. */
+int family_read_mistral(struct model_config *c, const struct json_value *v, struct err *e);
+/* Sets the recipe of OLMo 2 and later ones, but for positions. Refuses a model without heads. */
+int family_read_olmo(struct model_config *c, struct err *e);
 /* Sets the recipe of a family with experts; refuses a model without them. */
 int family_read_experts(struct model_config *c, const struct json_value *config, struct err *e);
 /* As family_read_rope_as; refuses a share that leaves an odd number of elements to rotate. */
