@@ -16,6 +16,7 @@
 	DO(gemma2) \
 	DO(gemma3) \
 	DO(olmo2) \
-	DO(gptneox)
+	DO(gptneox) \
+	DO(arcee)
 
 #endif

@@ -44,6 +44,16 @@ logits() {
 	done
 }
 
+# Each was written by tests/golden/family.py --write.
+@test "small models of the families: fp64 to 1e-12" {
+	launch=()
+	for model in "$TOP"/tests/golden/families/*; do
+		mtrain -q --fp64 --model "$model" --pretrained-checkpoint "$model" --num-threads 1 \
+			--tokens-file "$model/tokens.npy" --logits-file logits.npy
+		"$B/tests/tools/npydiff" logits.npy "$model/logits_f64.npy" 1e-12
+	done
+}
+
 @test "an upcycled model computes what the dense one did, unless channels are replaced" {
 	mckpt upcycle -q --num-experts 4 "$golden/llama" import
 	launch=()

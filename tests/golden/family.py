@@ -206,9 +206,13 @@ def qwen3_moe(r, i):
             "norm_topk_prob": i % 2 == 0, "attention_bias": i % 5 == 3}
 
 
+def arcee(r, i):
+    return {**llama(r, i), "hidden_act": "relu2"}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
-            "gpt_neox": gpt_neox}
+            "gpt_neox": gpt_neox, "arcee": arcee}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

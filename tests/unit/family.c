@@ -213,6 +213,15 @@ test_recipes(void)
 	not_of("gpt_neox", &c, "gpt_neox has 'num-query-groups 4', not 'num-query-groups 2'");
 }
 
+/* The same of families that only combine what others have. */
+static void
+test_combinations(void)
+{
+	struct model_config c = family_config("arcee");
+
+	CHECK(c.activation == ACTIVATION_RELU2 && c.qkv_bias && c.proj_bias && !c.mlp_bias);
+}
+
 /* A tensor of all experts of a layer, with gate above up in each. */
 static void
 test_stacked(void)
@@ -564,7 +573,7 @@ static const struct {
 	{ "{}", "\"model_type\" is missing" },
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
-	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox" },
+	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
@@ -692,6 +701,7 @@ main(void)
 {
 	test_families();
 	test_recipes();
+	test_combinations();
 	test_experts();
 	test_sliding_window();
 	test_window_layers();
