@@ -17,6 +17,7 @@
 	DO(gemma3) \
 	DO(olmo2) \
 	DO(gptneox) \
-	DO(arcee)
+	DO(arcee) \
+	DO(nemotron)
 
 #endif

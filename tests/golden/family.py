@@ -210,9 +210,20 @@ def arcee(r, i):
     return {**llama(r, i), "hidden_act": "relu2"}
 
 
+def nemotron(r, i):
+    s = sizes(r, i)
+    s["norm_eps"] = s.pop("rms_norm_eps")
+    share = {"partial_rotary_factor": [0.5, 1.0, 0.25][i % 3]}
+    if transformers.__version__ < "5":
+        place = {"rope_theta": 1e4, **share}
+    else:
+        place = {"rope_parameters": {"rope_type": "default", "rope_theta": r.choice([1e4, 5e5]), **share}}
+    return {**s, **place, "head_dim": 8 if i % 2 else 16, "attention_bias": i % 5 == 3, "mlp_bias": i % 5 in (3, 4)}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
-            "gpt_neox": gpt_neox, "arcee": arcee}
+            "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

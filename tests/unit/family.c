@@ -220,6 +220,8 @@ test_combinations(void)
 	struct model_config c = family_config("arcee");
 
 	CHECK(c.activation == ACTIVATION_RELU2 && c.qkv_bias && c.proj_bias && !c.mlp_bias);
+	c = family_config("nemotron");
+	CHECK(c.apply_layernorm_1p && model_norm_means(&c) && model_rotary_dim(&c) == 4);
 }
 
 /* A tensor of all experts of a layer, with gate above up in each. */
@@ -573,7 +575,7 @@ static const struct {
 	{ "{}", "\"model_type\" is missing" },
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
-	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee" },
+	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
