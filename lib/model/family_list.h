@@ -18,6 +18,7 @@
 	DO(olmo2) \
 	DO(gptneox) \
 	DO(arcee) \
-	DO(nemotron)
+	DO(nemotron) \
+	DO(starcoder2)
 
 #endif

@@ -221,9 +221,17 @@ def nemotron(r, i):
     return {**s, **place, "head_dim": 8 if i % 2 else 16, "attention_bias": i % 5 == 3, "mlp_bias": i % 5 in (3, 4)}
 
 
+def starcoder2(r, i):
+    s = sizes(r, i)
+    s["norm_epsilon"] = s.pop("rms_norm_eps")
+    return {**s, **[rope(r, "default"), yarn(r, i)][i % 2], "use_bias": i % 4 != 2, "sliding_window": [None, 7, 20][i % 3],
+            "hidden_act": ["gelu_pytorch_tanh", "gelu", "gelu_pytorch_tanh", "gelu_new"][i % 4],
+            "attention_dropout": 0.0, "residual_dropout": 0.0, "embedding_dropout": 0.0}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
-            "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron}
+            "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

@@ -222,6 +222,12 @@ test_combinations(void)
 	CHECK(c.activation == ACTIVATION_RELU2 && c.qkv_bias && c.proj_bias && !c.mlp_bias);
 	c = family_config("nemotron");
 	CHECK(c.apply_layernorm_1p && model_norm_means(&c) && model_rotary_dim(&c) == 4);
+	c = family_config("starcoder2");
+	CHECK(c.qkv_bias && c.proj_bias && c.mlp_bias && model_norm_means(&c));
+	CHECK(c.hidden_dropout == 0.1 && c.window_size == 9);
+	c.mlp_bias = false;
+	not_of("starcoder2", &c,
+	    "starcoder2 has 'linear-biases qkv proj mlp', not 'linear-biases qkv proj'");
 }
 
 /* A tensor of all experts of a layer, with gate above up in each. */
@@ -575,7 +581,7 @@ static const struct {
 	{ "{}", "\"model_type\" is missing" },
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
-	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron" },
+	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, starcoder2" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
