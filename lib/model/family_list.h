@@ -19,6 +19,7 @@
 	DO(gptneox) \
 	DO(arcee) \
 	DO(nemotron) \
-	DO(starcoder2)
+	DO(starcoder2) \
+	DO(seed_oss)
 
 #endif

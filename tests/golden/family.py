@@ -229,9 +229,16 @@ def starcoder2(r, i):
             "attention_dropout": 0.0, "residual_dropout": 0.0, "embedding_dropout": 0.0}
 
 
+def seed_oss(r, i):
+    return {**sizes(r, i), **[rope(r, "default"), yarn(r, i)][i % 2], "head_dim": r.choice([6, 10, 20]),
+            "attention_bias": i % 4 != 3, "attention_out_bias": i % 3 == 1, "mlp_bias": i % 5 == 4,
+            "attention_dropout": 0.0, "residual_dropout": 0.0}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
-            "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2}
+            "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
+            "seed_oss": seed_oss}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

@@ -228,6 +228,8 @@ test_combinations(void)
 	c.mlp_bias = false;
 	not_of("starcoder2", &c,
 	    "starcoder2 has 'linear-biases qkv proj mlp', not 'linear-biases qkv proj'");
+	c = family_config("seed_oss");
+	CHECK(!c.qkv_bias && c.proj_bias && c.kv_channels == 8);
 }
 
 /* A tensor of all experts of a layer, with gate above up in each. */
@@ -312,7 +314,7 @@ test_families(void)
 	not_of("llama", &c, "llama has 'rotary-percent 1.0', not 'rotary-percent 0.75'");
 	c = l;
 	c.proj_bias = true;
-	no_family(&c, "llama has 'linear-biases none', not 'linear-biases proj'");
+	CHECK(family_of(&c, NULL) == family_find("seed_oss"));
 	not_of("qwen3", &l, "qwen3 needs 'qk-layernorm'");
 	c.proj_bias = false;
 	c.qkv_bias = true;
@@ -581,7 +583,8 @@ static const struct {
 	{ "{}", "\"model_type\" is missing" },
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
-	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, starcoder2" },
+	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
+	    "starcoder2, seed_oss" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
