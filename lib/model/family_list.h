@@ -20,6 +20,7 @@
 	DO(arcee) \
 	DO(nemotron) \
 	DO(starcoder2) \
-	DO(seed_oss)
+	DO(seed_oss) \
+	DO(gemma)
 
 #endif

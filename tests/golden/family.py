@@ -235,10 +235,16 @@ def seed_oss(r, i):
             "attention_dropout": 0.0, "residual_dropout": 0.0}
 
 
+def gemma(r, i):
+    return {**sizes(r, i), **rope(r, ["default", "linear"][i % 2], **({"factor": 2.0} if i % 2 else {})),
+            "tie_word_embeddings": i % 4 != 3, "head_dim": r.choice([6, 10, 20]), "attention_bias": i % 5 == 3,
+            "hidden_act": ["gelu_pytorch_tanh", "gelu"][i % 2 if transformers.__version__ >= "5" else 0]}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
-            "seed_oss": seed_oss}
+            "seed_oss": seed_oss, "gemma": gemma}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

@@ -230,6 +230,9 @@ test_combinations(void)
 	    "starcoder2 has 'linear-biases qkv proj mlp', not 'linear-biases qkv proj'");
 	c = family_config("seed_oss");
 	CHECK(!c.qkv_bias && c.proj_bias && c.kv_channels == 8);
+	c = family_config("gemma");
+	CHECK(c.apply_layernorm_1p && c.scale_embeddings_by_hidden_size && !model_post_norm(&c));
+	CHECK(c.activation == ACTIVATION_GEGLU_TANH);
 }
 
 /* A tensor of all experts of a layer, with gate above up in each. */
@@ -584,7 +587,7 @@ static const struct {
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
-	    "starcoder2, seed_oss" },
+	    "starcoder2, seed_oss, gemma" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
