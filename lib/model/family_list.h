@@ -21,6 +21,7 @@
 	DO(nemotron) \
 	DO(starcoder2) \
 	DO(seed_oss) \
-	DO(gemma)
+	DO(gemma) \
+	DO(olmoe)
 
 #endif

@@ -241,10 +241,16 @@ def gemma(r, i):
             "hidden_act": ["gelu_pytorch_tanh", "gelu"][i % 2 if transformers.__version__ >= "5" else 0]}
 
 
+def olmoe(r, i):
+    experts, members = router(r, i)
+    return {**sizes(r, i), **[rope(r, "default"), rope(r, "linear", factor=2.0)][i % 2], **members, "num_experts": experts,
+            "norm_topk_prob": i % 2 == 1, "attention_bias": i % 5 == 3}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
-            "seed_oss": seed_oss, "gemma": gemma}
+            "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

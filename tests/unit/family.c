@@ -233,6 +233,8 @@ test_combinations(void)
 	c = family_config("gemma");
 	CHECK(c.apply_layernorm_1p && c.scale_embeddings_by_hidden_size && !model_post_norm(&c));
 	CHECK(c.activation == ACTIVATION_GEGLU_TANH);
+	c = family_config("olmoe");
+	CHECK(c.num_experts == 5 && c.qk_layernorm_hidden_dim && c.moe_router_pre_softmax);
 }
 
 /* A tensor of all experts of a layer, with gate above up in each. */
@@ -587,7 +589,7 @@ static const struct {
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
-	    "starcoder2, seed_oss, gemma" },
+	    "starcoder2, seed_oss, gemma, olmoe" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
@@ -672,6 +674,8 @@ static const struct {
 	{ "{\"model_type\": \"olmo2\", " SIZES ", \"rope_scaling\": {\"type\": \"linear\", "
 	  "\"factor\": 2.0}}",
 	    "scaled positions of olmo2 are not supported" },
+	{ "{\"model_type\": \"olmoe\", " SIZES ", \"clip_qkv\": 0.5}",
+	    "\"clip_qkv\" is set, which is not supported" },
 	{ "{\"model_type\": \"qwen3\", " SIZES ", \"use_sliding_window\": true, "
 	  "\"layer_types\": [\"full_attention\"]}",
 	    "\"layer_types\" must be a list with a word for each layer, for at most 128" },
