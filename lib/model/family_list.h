@@ -22,6 +22,7 @@
 	DO(starcoder2) \
 	DO(seed_oss) \
 	DO(gemma) \
-	DO(olmoe)
+	DO(olmoe) \
+	DO(ministral)
 
 #endif

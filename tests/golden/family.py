@@ -247,10 +247,17 @@ def olmoe(r, i):
             "norm_topk_prob": i % 2 == 1, "attention_bias": i % 5 == 3}
 
 
+def ministral(r, i):
+    s = {**mistral(r, i), "head_dim": r.choice([6, 10, 20])}
+    if s["sliding_window"] is None:
+        s.pop("layer_types", None)
+    return s
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
-            "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe}
+            "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

@@ -235,6 +235,8 @@ test_combinations(void)
 	CHECK(c.activation == ACTIVATION_GEGLU_TANH);
 	c = family_config("olmoe");
 	CHECK(c.num_experts == 5 && c.qk_layernorm_hidden_dim && c.moe_router_pre_softmax);
+	c = family_config("ministral");
+	CHECK(layer_window(&c, 0) == 9 && layer_window(&c, 1) == 0);
 }
 
 /* A tensor of all experts of a layer, with gate above up in each. */
@@ -402,7 +404,7 @@ test_window_layers(void)
 	CHECK(layer_window(&c, 0) == 0 && layer_window(&c, 1) == 4096);
 }
 
-/* Those that layer_types names in a Mistral, which can also be written so. */
+/* Those that layer_types names in a Mistral, which is a Ministral then. */
 static void
 test_ministral(void)
 {
@@ -414,7 +416,8 @@ test_ministral(void)
 			"\"sliding_attention\"]}",
 	    &c));
 	CHECK(layer_window(&c, 0) == 0 && layer_window(&c, 1) == 8);
-	CHECK(family_check(family_find("mistral"), &c, &e) == 0);
+	CHECK(family_of(&c, &e) == family_find("ministral"));
+	not_of("mistral", &c, "mistral has no 'window-attn-skip-freq [0,1]'");
 }
 
 /* The positions before they were stretched: those at the top of the file before those of the
@@ -589,7 +592,7 @@ static const struct {
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
-	    "starcoder2, seed_oss, gemma, olmoe" },
+	    "starcoder2, seed_oss, gemma, olmoe, ministral" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
