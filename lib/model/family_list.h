@@ -23,6 +23,7 @@
 	DO(seed_oss) \
 	DO(gemma) \
 	DO(olmoe) \
-	DO(ministral)
+	DO(ministral) \
+	DO(olmo3)
 
 #endif

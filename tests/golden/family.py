@@ -254,10 +254,23 @@ def ministral(r, i):
     return s
 
 
+def olmo3(r, i):
+    s = sizes(r, i)
+    layers = s["num_hidden_layers"] = r.randrange(3, 7)
+    kinds = [None, {"rope_type": "linear", "factor": 8.0},
+             {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0}]
+    s.update(layer_types(r, i, layers), sliding_window=r.choice([3, 7, 20]), attention_bias=i % 4 == 3)
+    if transformers.__version__ < "5":
+        return {**s, "rope_theta": 5e5, "rope_scaling": kinds[i % 3]}
+    full = dict(kinds[i % 3] or {"rope_type": "default"}, rope_theta=r.choice([1e4, 1e6]))
+    return {**s, "rope_parameters": {"full_attention": full, "sliding_attention": {
+        "rope_type": "default", "rope_theta": r.choice([5e5, full["rope_theta"], 500.0])}}}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
-            "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral}
+            "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

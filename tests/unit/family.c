@@ -237,6 +237,10 @@ test_combinations(void)
 	CHECK(c.num_experts == 5 && c.qk_layernorm_hidden_dim && c.moe_router_pre_softmax);
 	c = family_config("ministral");
 	CHECK(layer_window(&c, 0) == 9 && layer_window(&c, 1) == 0);
+	c = family_config("olmo3");
+	CHECK(c.norm_placement == NORM_PLACEMENT_POST && c.rope_scaling == ROPE_SCALING_YARN);
+	CHECK(layer_window(&c, 2) == 9 && layer_window(&c, 3) == 0);
+	CHECK(layer_rope_table(&c, 2) == ROPE_TABLE_WINDOW);
 }
 
 /* A tensor of all experts of a layer, with gate above up in each. */
@@ -592,7 +596,7 @@ static const struct {
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
-	    "starcoder2, seed_oss, gemma, olmoe, ministral" },
+	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
@@ -679,6 +683,13 @@ static const struct {
 	    "scaled positions of olmo2 are not supported" },
 	{ "{\"model_type\": \"olmoe\", " SIZES ", \"clip_qkv\": 0.5}",
 	    "\"clip_qkv\" is set, which is not supported" },
+	{ "{\"model_type\": \"olmo3\", " SIZES ", \"sliding_window\": null}",
+	    "\"sliding_window\" is null; olmo3 has a window" },
+	{ "{\"model_type\": \"olmo3\", " SIZES ", \"rope_theta\": 10000, "
+	  "\"transformers_version\": \"4.57.1\"}",
+	    "\"rope_theta\" is 10000; to transformers 5 layers with the window have the base "
+	    "500000: say both in \"rope_parameters\", by \"full_attention\" and "
+	    "\"sliding_attention\"" },
 	{ "{\"model_type\": \"qwen3\", " SIZES ", \"use_sliding_window\": true, "
 	  "\"layer_types\": [\"full_attention\"]}",
 	    "\"layer_types\" must be a list with a word for each layer, for at most 128" },
