@@ -75,19 +75,20 @@ LDFLAGS  = $(root_flag) $(if $(SAN),-fsanitize=$(SAN))
 LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lpcre2-8 -lutf8proc -lz \
 	-lzstd -lstdc++ -lpthread -lm
 MPILIBS  = $(mpi_libs) -lopenblas
-train_libs = $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS))
+train_libs = $(MPILIBS) -ldl $(if $(cuda_obj),$(opens_cuda))
 
-# CUDA is probed once per build directory: nvcc must compile a kernel and link cuBLASLt and NCCL.
+# CUDA is probed once per build directory: nvcc must compile a kernel and link cuBLASLt and NCCL,
+# which mikoshi-cuda.so alone needs, and cuDNN, which it looks for.
 -include $(B)/probe.mk
 HAVE_CUDA := $(if $(filter 0,$(CUDA)),,$(if $(filter 1,$(CUDA)),1,$(PROBE_CUDA)))
-CUDA_LIBS  = -lcublasLt -lnccl -lcudart -lstdc++
+CUDA_LIBS  = -L$(CUDA_HOME)/lib64 -lcublasLt -lnccl -lcudart -lstdc++
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
 ifeq ($(CUDA)$(CUDA_HOME),1)
 $(error CUDA=1 asks for CUDA, but there is no $(NVCC))
 endif
 gencode    = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a))
 NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xfatbin -compress-all -Xcompiler -Wall,-Wextra \
-	-Wno-deprecated-gpu-targets
+	-Xcompiler -fPIC,-fvisibility=hidden -Wno-deprecated-gpu-targets
 
 find = $(sort $(wildcard $(addsuffix /*.$(1),$(2))))
 LIB_DIRS   = lib/base lib/script lib/data lib/ckpt lib/token lib/token/bpe lib/token/spm lib/token/hf \
@@ -110,10 +111,17 @@ cuda_src  := $(call find,cu,$(CUDA_DIRS)) $(call find,c,$(CUDA_DIRS))
 cuda_obj  := $(if $(HAVE_CUDA),$(patsubst %,$(B)/%.o,$(cuda_src)))
 TRAIN_DIRS = train train/watch train/config train/engine train/layers train/optim train/step \
 	train/state train/report train/data train/run train/mpi train/hosts
-train_obj := $(patsubst %,$(B)/%.o,$(call find,c,$(TRAIN_DIRS))) \
-	$(cpu_obj) $(cuda_obj)
+train_obj := $(patsubst %,$(B)/%.o,$(call find,c,$(TRAIN_DIRS))) $(cpu_obj)
 
 progs := $(addprefix $(B)/,$(TOOLS))
+# The backend of GPUs, which programs open: beside mtrain or in lib/. They give it what it calls of
+# ours and does not have, program.list.
+cuda_so := $(if $(cuda_obj),$(B)/mikoshi-cuda.so)
+gives   := $(if $(cuda_obj),$(B)/program.list)
+given    = $(shell sed -n 's/^\([a-z].*\);/\1/p' $(B)/program.list)
+opens_cuda = -Wl,--dynamic-list=$(B)/program.list $(addprefix -Wl$(comma)-u$(comma),$(given)) \
+	-Wl,--enable-new-dtags,-rpath,'$$ORIGIN$(if $(filter $(B)/tests/%,$@),/../..,:$$ORIGIN/../lib)'
+linked   = $(filter %.o %.a,$^)
 all: $(progs)
 
 $(B)/mtok: $(B)/bin/mtok.c.o $(tok_obj) $(B)/libmikoshi.a
@@ -123,9 +131,18 @@ $(B)/mckpt: $(B)/bin/mckpt.c.o $(ckpt_obj) $(B)/libmikoshi.a
 $(B)/mexport: $(B)/bin/mexport.c.o $(export_obj) $(B)/libmikoshi.a
 $(B)/mtrain: $(B)/bin/mtrain.c.o $(train_obj) $(B)/libmikoshi.a
 $(B)/mtrain: extra = $(train_libs)
+$(B)/mtrain: $(gives)
 $(progs):
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(extra) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $(linked) $(extra) $(LIBS)
+
+$(B)/mikoshi-cuda.so: $(cuda_obj)
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ $(CUDA_LIBS)
+$(B)/program.list: $(B)/mikoshi-cuda.so $(train_obj) $(B)/libmikoshi.a
+	$(Q)nm -D -u $< | sed 's/.* //' | sort >$@.taken
+	$(Q)nm -g --defined-only $(filter-out $<,$^) | sed -n 's/^[0-9a-f]* [A-Z] //p' | sort -u | \
+		comm -12 - $@.taken | sed '1s/^/{\n/; s/$$/;/; $$s/$$/\n};/' >$@
 
 $(B)/libmikoshi.a: $(lib_obj)
 $(B)/libmikoshi.a $(B)/tests/lib.a:
@@ -148,11 +165,14 @@ $(B)/%.cu.o: %.cu $(B)/flags
 	$(call say,NVCC,$<)
 	$(Q)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) -MMD -MP -c -o $@ $<
 
-# Only two files depend on version and backends, so a new commit rebuilds only these.
-$(B)/lib/base/prog.c.o: defs = -DMIKOSHI_VERSION='"$(VERSION)"' -DMIKOSHI_COMMIT='"$(COMMIT)"'
-$(B)/lib/base/prog.c.o: $(B)/version
+# Only these files depend on version and backends, so a new commit rebuilds only these.
+build_defs = -DMIKOSHI_VERSION='"$(VERSION)"' -DMIKOSHI_COMMIT='"$(COMMIT)"'
+cuda_defs  = -isystem $(CUDA_HOME)/include -fPIC -fvisibility=hidden
+$(B)/lib/base/prog.c.o: defs = $(build_defs)
+$(B)/lib/base/prog.c.o $(B)/train/cuda/object.c.o: $(B)/version
 $(B)/train/backends.c.o: defs = $(if $(cuda_obj),-DHAVE_CUDA)
-$(B)/train/cuda/%.c.o $(B)/train/nccl/%.c.o: defs = -isystem $(CUDA_HOME)/include
+$(B)/train/cuda/%.c.o $(B)/train/nccl/%.c.o: defs = $(cuda_defs)
+$(B)/train/cuda/object.c.o: defs = $(cuda_defs) $(build_defs)
 
 # Stamp files that change only when their text does.
 stamp = @mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $(1) || \
@@ -186,13 +206,14 @@ gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fault_bin := $(B)/tests/faults/faults $(B)/tests/faults/replay
 fault_obj := $(patsubst %,$(B)/%.o,$(filter-out $(patsubst $(B)/%,%.c,$(fault_bin)) \
 	tests/faults/shim.c,$(call find,c,tests/faults)))
+opened   := $(patsubst %.c,$(B)/%.so,$(call find,c,tests/opened))
 # A second opinion on steps of training, which shares nothing with the programs.
 oracle   := $(B)/tests/oracle/oracle
 # mtrain with tests/faulty/fault.c in place of the file that does nothing.
 faulty   := $(B)/tests/faulty/mtrain
 faulty_obj = $(B)/bin/mtrain.c.o $(filter-out %/fault_none.c.o,$(train_obj)) \
 	$(B)/tests/faulty/fault.c.o $(B)/libmikoshi.a \
-	$(if $(HAVE_CUDA),$(B)/tests/faulty/spin.cu.o,$(B)/tests/faulty/spin_none.c.o)
+	$(if $(cuda_obj),$(B)/tests/faulty/spin.cu.o,$(B)/tests/faulty/spin_none.c.o)
 # mtrain on a CPU that records passes, as a GPU does.
 recorded := $(B)/tests/recorded/mtrain
 # mtrain whose rows take the experts that they took in another run.
@@ -207,7 +228,7 @@ unwatched := $(B)/tests/unwatched/mtrain
 sim_obj  := $(patsubst %,$(B)/%.o,$(call find,c,tests/sim))
 sim_product := $(patsubst %,$(B)/bin/%.c.o,mtrain mtok mshard mckpt mexport) \
 	$(B)/tests/sim/bin/check.c.o $(B)/tests/faults/saved.c.o $(B)/tests/sim/backends.o \
-	$(filter-out $(cuda_obj) $(B)/train/backends.c.o \
+	$(filter-out $(B)/train/backends.c.o \
 	$(B)/train/run/launch.c.o $(B)/train/report/feed.c.o,$(train_obj)) \
 	$(tok_obj) $(shard_obj) \
 	$(ckpt_obj) $(export_obj) $(lib_obj)
@@ -224,6 +245,9 @@ $(B)/tests/lib.a: $(test_obj)
 # variants do not need it.
 tests: $(progs) $(unit_bin) $(op_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded) \
 	$(routed) $(placed) $(oracle) $(if $(SAN),,$(B)/sim)
+$(unit_bin) $(op_bin) $(gpu_bin) $(fuzz_bin) $(faulty) $(recorded) $(routed) $(placed) \
+	$(unwatched): $(gives)
+$(B)/tests/unit/backend: $(opened)
 $(B)/tests/unit/command: $(B)/tests/faults/command.c.o
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
@@ -231,10 +255,10 @@ $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 # The cases of an operation, and what runs them.
 $(op_bin): $(B)/%: $(B)/%.c.o $(B)/tests/op/driver.c.o $(B)/tests/op/problem.c.o $(test_lib)
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $(linked) $(train_libs) $(LIBS)
 $(gpu_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $(linked) $(train_libs) $(LIBS)
 $(fuzz_bin): $(B)/%: $(B)/%.c.o $(B)/tests/fuzz/driver.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(B)/tests/fuzz/driver.c.o $(test_lib) $(train_libs) $(LIBS)
@@ -247,20 +271,20 @@ $(oracle): $(patsubst %,$(B)/%.o,$(call find,c,tests/oracle))
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lm
 $(faulty): $(faulty_obj)
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $(linked) $(train_libs) $(if $(cuda_obj),$(CUDA_LIBS)) $(LIBS)
 $(recorded): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/recorded/record.c.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=backend_choose -o $@ $^ $(train_libs) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=backend_choose -o $@ $(linked) $(train_libs) $(LIBS)
 $(routed): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/routed/choices.c.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=router_forward,--wrap=prog_exit -o $@ $^ $(train_libs) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=router_forward,--wrap=prog_exit -o $@ $(linked) $(train_libs) $(LIBS)
 $(placed): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/placed/shuffle.c.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=place_tight,--wrap=pipeline_run -o $@ $^ $(train_libs) \
+	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=place_tight,--wrap=pipeline_run -o $@ $(linked) $(train_libs) \
 		$(LIBS)
 $(unwatched): $(B)/bin/mtrain.c.o $(train_obj) $(B)/tests/unwatched/none.c.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=watchdog_start,--wrap=timing_watch -o $@ $^ \
+	$(Q)$(CXX) $(LDFLAGS) -Wl,--wrap=watchdog_start,--wrap=timing_watch -o $@ $(linked) \
 		$(train_libs) $(LIBS)
 $(B)/tests/sim/backends.o: train/backends.c $(B)/flags
 	$(call say,CC,$< (CPU))
@@ -272,11 +296,18 @@ $(B)/tests/sim/product.o: $(sim_product) $(wildcard tests/sim/bundle/*)
 		sh tests/sim/bundle/bundle.sh $@ $(filter %.o,$^)
 $(B)/sim: $(sim_obj) $(B)/tests/sim/product.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(MPILIBS) -ldl $(LIBS)
 # A preloaded library sits below the program, so it is built without the variant's flags.
 $(B)/tests/faults/shim.so: tests/faults/shim.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) -std=c17 -O2 $(WARN) -MMD -MP -fPIC -shared -o $@ $<
+
+# Objects that a test opens as mtrain opens the backend of GPUs.
+$(B)/tests/opened/%.so: tests/opened/%.c $(B)/flags $(B)/version
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(build_defs) -std=c17 -O2 $(WARN) -MMD -MP -fPIC -shared \
+		-Wl,-soname,lib$*.so.1 -o $@ $< $(filter %.so,$^)
+$(B)/tests/opened/needs.so: $(B)/tests/opened/other.so
 
 # The runner prints one line per program or file and ends with "N passed, N failed".
 test: tests
@@ -352,7 +383,7 @@ sim-rate: $(B)/sim $(progs) $(fault_bin) $(B)/tests/faults/shim.so
 # Plausible mistakes (MUTANTS, by default all): a simulator with each, which SEEDS seeds must find.
 sim-mutants-made: $(B)/sim
 	@B=$(B) COMPILE='$(CC) $(CPPFLAGS) $(CFLAGS)' \
-		LINK='$(CXX) $(LDFLAGS)' LIBS='$(train_libs) $(LIBS)' OBJECTS='$(sim_obj)' \
+		LINK='$(CXX) $(LDFLAGS)' LIBS='$(MPILIBS) -ldl $(LIBS)' OBJECTS='$(sim_obj)' \
 		PRODUCT='$(sim_product)' sh tests/sim/mutants/make.sh $(MUTANTS)
 sim-mutants: sim-mutants-made
 	@SEEDS=$(or $(SEEDS),10000) JOBS=$(or $(JOBS),2) \
@@ -387,6 +418,7 @@ install: all
 		$(prefix)/share/bash-completion/completions $(prefix)/share/zsh/site-functions \
 		$(prefix)/share/mikoshi
 	install $(progs) $(prefix)/bin
+	$(if $(cuda_so),install -d $(prefix)/lib && install $(cuda_so) $(prefix)/lib)
 	find recipes -name data -prune -o -type f ! -name all.conf -print | \
 		xargs cp --parents -t $(prefix)/share/mikoshi
 	for t in $(TOOLS); do \

@@ -7,6 +7,7 @@
  * since MPI says which rank may print.
  */
 #include "lib/base/prog.h"
+#include "lib/base/str.h"
 #include "train/config/agree.h"
 #include "train/config/config.h"
 #include "train/config/help.h"
@@ -115,14 +116,11 @@ unreadable(const struct train_config *c)
 	return any != 0;
 }
 
-/* On rank 0 alone; --help wins over --version, and both over --dry-run. The line of the version
- * names what this build can compute on, whatever devices this machine has, and the libraries that
- * it finds at run time. */
+/* On rank 0 alone; --help wins over --version, and both over --dry-run. */
 static int
 answer(const struct train_config *c)
 {
-	char text[1024] = "backends:", libraries[256];
-	size_t n = strlen(text);
+	struct str text = { 0 };
 
 	if (c->want_mdoc || c->parse.want_help) {
 		train_help(c);
@@ -130,14 +128,9 @@ answer(const struct train_config *c)
 	}
 	if (!c->parse.want_version)
 		return train_dry_run(c, train_planned_ranks(c, world->size));
-	for (int i = 0; backends[i]; i++) {
-		n += (size_t)snprintf(text + n, sizeof text - n, " %s", backends[i]->name);
-		if (!backends[i]->describe)
-			continue;
-		backends[i]->describe(libraries, sizeof libraries);
-		n += (size_t)snprintf(text + n, sizeof text - n, " (%s)", libraries);
-	}
-	prog_version(text);
+	backend_words(&text);
+	prog_version(text.buf);
+	str_release(&text);
 	return EXIT_DONE;
 }
 

@@ -1,7 +1,7 @@
 /*
  * backend.h - devices: memory, streams, and one table of operations
  *
- * A backend is a const struct; train/backends.c lists those that were built. Work is queued on a
+ * A backend is a const struct; train/backends.c names those that were built. Work is queued on a
  * stream; on the CPU a stream executes at once, on a GPU it queues, and the engine uses record/wait
  * either way. Stream 0 computes; each communicator may use one of its own. Faults of the device
  * surface in sync(), the only call that can fail after open and alloc.
@@ -22,6 +22,7 @@ struct comm_ops;
 struct observer;
 struct ops;
 struct device;
+struct str;
 
 /* Implementations put this first in a struct of their own. */
 struct stream {
@@ -169,12 +170,29 @@ struct comm_config {
 	size_t sum_bytes; /* of device memory, through which its sums pass; 0: it makes none */
 };
 
-/* Ended by NULL, best first. backend_choose picks name, or the first available when name is
- * "auto". */
-extern const struct backend *const backends[];
+/* Those that were built, ended by NULL, best first. backend_find gives one of them, with or without
+ * a usable device; NULL with a reason where a library that it needs is not on this host.
+ * backend_choose picks name, or the first available when name is "auto". All are static. */
+extern const char *const backend_names[];
+/* Appends what this build can compute on, whatever devices the host has, and with which libraries
+ * of the host. */
+void backend_words(struct str *text);
+const struct backend *backend_find(const char *name, struct err *e);
 const struct backend *backend_choose(const char *name, struct err *e);
 
 extern const struct backend backend_cpu;
-extern const struct backend backend_cuda;
+
+/* What an object with a backend exports under the name BACKEND_OBJECT. It takes symbols of the
+ * program that opens it, so only that of its own build may. */
+#define BACKEND_OBJECT "mikoshi_backend"
+struct backend_object {
+	const char *build; /* PROG_BUILD (lib/base/prog.h) */
+	size_t size;       /* of struct backend, as it was compiled */
+	const struct backend *backend;
+};
+
+/* Opens an object, a path or a name that the loader looks up. NULL with a reason: it or a library
+ * that it needs is not there, or it is of another build. */
+const struct backend *backend_opened(const char *object, struct err *e);
 
 #endif

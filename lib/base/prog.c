@@ -266,7 +266,7 @@ prog_version(const char *backends)
 const char *
 prog_build(void)
 {
-	return MIKOSHI_VERSION ", commit " MIKOSHI_COMMIT;
+	return PROG_BUILD;
 }
 
 const char *

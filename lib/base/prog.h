@@ -33,6 +33,8 @@ int prog_end(int status);       /* flushes stdout; lost output is an error and g
 void prog_exit(int status) __attribute__((noreturn));
 void prog_line(const char *text); /* at every level, muted or not; may be called in a handler */
 void prog_version(const char *backends);
+/* The build, for the files that are compiled with both words. */
+#define PROG_BUILD MIKOSHI_VERSION ", commit " MIKOSHI_COMMIT
 const char *prog_build(void);   /* "0.1.0, commit 3f2c1a0", as --version prints it */
 const char *prog_release(void); /* "mikoshi 0.1.0", for files that record which release wrote
 				 * them */

@@ -13,10 +13,7 @@
  * for the turns of parts of dq, which tells what the order costs; its dq is wrong.
  */
 #include "tests/bench/rig.h"
-#include "train/cuda/attention/attention.h"
-
-/* A build without CUDA does not have this. */
-#pragma weak cuda_attention_run
+#include "tests/gpu_attention.h"
 
 static const struct {
 	const char *name;
@@ -121,8 +118,7 @@ solver_open(struct solver *s, const struct backend *b, const struct problem *p, 
 			config.deterministic };
 
 		s->a.work = rig_vector(&s->r, DTYPE_F32, (int64_t)hopper_workspace(&a) / 4);
-		cuda_attention_run(
-		    s->r.d, (struct hopper_run){ .in_order = !solvers[i].any_order });
+		gpu_attention_run(s->r.d, (struct hopper_run){ .in_order = !solvers[i].any_order });
 	}
 	return true;
 }

@@ -18,7 +18,7 @@
 #include "lib/model/block/workspace.h"
 #include "tests/check.h"
 #include "tests/gpu.h"
-#include "train/cuda/attention/attention.h"
+#include "tests/gpu_attention.h"
 #include "train/ops.h"
 
 #include <string.h>
@@ -70,9 +70,6 @@ static const struct shape fixed[] = {
 static const double PEER = 5;
 
 enum { FIXED = sizeof fixed / sizeof *fixed, RANDOM = 10, HOPPER = 400, PASSES = 1000 };
-
-/* A build without CUDA does not have this, and has no GPU to come so far. */
-#pragma weak cuda_attention_run
 
 /* The inputs of a problem, and the results of one solution, on the host in double. */
 struct values {
@@ -353,7 +350,7 @@ solve(const struct shape *c, const struct values *v, const struct solver *how, i
 	}
 	r.st = how->backend->stream(r.device, STREAM_COMPUTE);
 	if (how->choice == ATTENTION_HOPPER)
-		cuda_attention_run(r.device, (struct hopper_run){ 0, true, how->together });
+		gpu_attention_run(r.device, (struct hopper_run){ 0, true, how->together });
 	set_up(&r, c, v);
 	for (int i = 0; i < times; i++)
 		r.st->ops->attention_fwd(r.st, &r.a.fwd);
@@ -765,7 +762,7 @@ test_bits(const struct backend *b, const struct shape *c, enum dtype dtype, int 
 	for (int i = 0; i < 5; i++) {
 		struct hopper_run run = { blocks[i], true, c->s % 1000 == 0 };
 
-		cuda_attention_run(r.device, run);
+		gpu_attention_run(r.device, run);
 		n = count_other_bits(&r, i == 1 ? &other : NULL, want, passes / 5);
 		check_count++;
 		if (n == 0)
@@ -775,7 +772,7 @@ test_bits(const struct backend *b, const struct shape *c, enum dtype dtype, int 
 		    c->b, c->n, c->g, c->d, i == 1 ? "beside products," : "alone,", blocks[i], n,
 		    passes / 5);
 	}
-	cuda_attention_run(r.device, (struct hopper_run){ 0, false, c->s % 1000 == 0 });
+	gpu_attention_run(r.device, (struct hopper_run){ 0, false, c->s % 1000 == 0 });
 	for (size_t i = 1; i < 1 + (size_t)(rows * (width_of(c) + GAP)) * 2; i++)
 		hash = (hash ^ want[i]) * 1099511628211u;
 	n = count_other_bits(&r, NULL, want, passes / 10);

@@ -3,19 +3,52 @@
 #include "train/backend.h"
 #include "train/ops.h"
 
+#include <stdlib.h>
+
 static void
 test_registry(void)
 {
 	struct err e = { "" };
 	int n = 0;
 
-	while (backends[n])
+	while (backend_names[n])
 		n++;
-	CHECK(n > 0 && backends[n - 1] == &backend_cpu);
+	CHECK(n > 0);
+	CHECK_STR(backend_names[n - 1], "cpu");
+	CHECK(backend_find("cpu", &e) == &backend_cpu);
 	CHECK(backend_choose("cpu", &e) == &backend_cpu);
 	CHECK(backend_choose("auto", &e) != NULL);
 	CHECK(backend_choose("tpu", &e) == NULL);
 	CHECK_STR(e.msg, "backend 'tpu' is not built in (see --version)");
+}
+
+/* A backend outside the program: opened, or one line that says what is missing. tests/opened */
+static void
+test_opened(void)
+{
+	struct err e = { "" };
+	const struct backend *b;
+	char path[4096];
+	const char *dir = getenv("B");
+
+	CHECK(dir != NULL);
+	snprintf(path, sizeof path, "%s/tests/opened/same.so", dir);
+	b = backend_opened(path, &e);
+	CHECK(b != NULL);
+	CHECK_STR(b->name, "toy");
+	CHECK(backend_opened(path, &e) == b);
+	snprintf(path, sizeof path, "%s/tests/opened/other.so", dir);
+	CHECK(backend_opened(path, &e) == NULL);
+	CHECK(strstr(e.msg, "other.so is of another build: 0.0.1, commit 01234567") != NULL);
+	snprintf(path, sizeof path, "%s/tests/opened/needs.so", dir);
+	CHECK(backend_opened(path, &e) == NULL);
+	CHECK_STR(
+	    e.msg, "libother.so.1: cannot open shared object file: No such file or directory");
+	CHECK(backend_opened("libm.so.6", &e) == NULL);
+	CHECK(strstr(e.msg, "undefined symbol: " BACKEND_OBJECT) != NULL);
+	CHECK(backend_opened("mikoshi-toy.so", &e) == NULL);
+	CHECK_STR(
+	    e.msg, "mikoshi-toy.so: cannot open shared object file: No such file or directory");
 }
 
 /* Both tables have every operation, and the run's type selects the table. */
@@ -71,6 +104,7 @@ int
 main(void)
 {
 	test_registry();
+	test_opened();
 	test_tables();
 	test_device();
 	return check_done();

@@ -11,6 +11,8 @@ extern "C" {
 
 #include <cuda_runtime_api.h>
 
+extern const struct backend backend_cuda;
+
 struct cu_stream {
 	struct stream base;
 	cudaStream_t handle;

@@ -15,6 +15,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/model/hopper.h"
+#include "train/cuda/attention/attention.h"
 #include "train/cuda/attention/cudnn.h"
 #include "train/cuda/attention/hopper.h"
 #include "train/cuda/impl.h"
