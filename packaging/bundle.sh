@@ -4,9 +4,9 @@
 #
 # Beside the tools go the libraries that they need, found by ldd, into lib/, and MPI, an Open MPI by
 # openmpi.sh, into mpi/; without it mtrain takes the host's libmpi.so.40. Left to the host are
-# glibc, libstdc++, libgcc_s and the driver of its GPUs. Libraries of the host's modules win over
-# those here, since search paths are RUNPATH. needs.sh refuses what a host with glibc 2.34 does not
-# have.
+# glibc, libstdc++, libgcc_s, and for lib/mikoshi-cuda.so, which mtrain opens where there are GPUs,
+# CUDA's libraries and NCCL. Libraries of the host's modules win over those here, since search paths
+# are RUNPATH. needs.sh refuses what a host with glibc 2.34 does not have.
 # shellcheck source=packaging/common
 . "$(dirname "$0")/common"
 glibc=2.34 glibcxx=3.4.29
@@ -16,11 +16,12 @@ need patchelf objdump dpkg-query
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-# left NAME: whether the host or Open MPI has the library
+# left NAME: whether the host, Open MPI or CUDA has the library
 left()
 {
 	case $1 in
 	libc.so.* | libm.so.* | ld-linux* | libstdc++.so.* | libgcc_s.so.* | libmpi.so.*) ;;
+	libcudart.so.* | libcublasLt.so.* | libnccl.so.*) ;;
 	*) return 1 ;;
 	esac
 }
@@ -79,12 +80,12 @@ elf()
 	done
 }
 
-# finish: no symbols for debuggers, and libraries sought beside the files
+# finish: no symbols that the loader does not read, and libraries sought beside the files
 finish()
 {
 	for file in $(elf "$dir"); do
 		chmod u+w "$file"
-		strip --strip-debug --remove-section=.comment "$file"
+		strip --strip-unneeded --remove-section=.comment "$file"
 		case $file in
 		"$dir"/bin/*) search="\$ORIGIN/../lib${mpi:+:\$ORIGIN/../mpi/lib}" ;;
 		*/bin/*) search="\$ORIGIN/../lib" ;;
@@ -96,9 +97,10 @@ finish()
 }
 
 mkdir -p "$dir/lib" "$doc/copyright"
-for tool in "$dir"/bin/*; do ldd "$tool"; done >"$tmp/ldd"
+elf "$dir" >"$tmp/ours"
+while read -r file; do ldd "$file"; done <"$tmp/ours" >"$tmp/ldd"
 : >"$tmp/parts"
-for tool in "$dir"/bin/*; do take "$tool"; done
+while read -r file; do take "$file"; done <"$tmp/ours"
 [ -z "$mpi" ] || take_mpi
 finish
 install -m 755 "$here/check.sh" "$dir/bin/check"

@@ -12,3 +12,5 @@ for tool in mtok mshard mplan mckpt mexport mtrain; do
 	echo "check: $tool: ${lacks:+this host lacks}${lacks:-${said:-it ends at once}}" >&2
 	exit 2
 done
+gpus=${said#* cuda (not on this host: } # mtrain then computes on the CPU: no failure
+[ "$gpus" = "$said" ] || echo "check: mtrain: without GPUs: ${gpus%) cpu*}" >&2

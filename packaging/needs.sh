@@ -14,6 +14,8 @@ shift 3
 host=' libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libutil.so.1 libresolv.so.2 '
 host="$host ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 libstdc++.so.6 libgcc_s.so.1 "
 [ -d "$dir/mpi" ] || host="$host libmpi.so.40 "
+# What one file takes, which programs do without.
+gpu=' libcudart libcublasLt libnccl '
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
@@ -64,6 +66,9 @@ places()
 		case $key in
 		NEEDED)
 			case $host in *" $value "*) continue ;; esac
+			case $1,$gpu in
+			*/lib/mikoshi-cuda.so,*" ${value%.so*} "*) continue ;;
+			esac
 			[ -n "$(find "$dir/lib" "$dir/mpi/lib" -name "$value" 2>/dev/null)" ] ||
 				echo "${1#"$dir"/}: needs $value, which is not in the bundle"
 			;;

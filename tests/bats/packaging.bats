@@ -25,7 +25,7 @@ fake()
 	mkdir empty
 	run -0 env PATH="$PWD/empty" /bin/sh bundle/bin/check
 	[ -z "$output" ]
-	[ "$(wc -l <bundle/bin/check)" -le 14 ]
+	[ "$(wc -l <bundle/bin/check)" -le 16 ]
 }
 
 @test "check names each version that an older glibc or libstdc++ lacks, in one line" {
@@ -47,6 +47,16 @@ directory; load a module with Open MPI 4" sh bundle/bin/check
 	rm bundle/bin/mtok
 	run -2 --separate-stderr sh bundle/bin/check
 	[[ $stderr == 'check: mtok: '*'not found' ]]
+}
+
+@test "check names the library without which there are no GPUs, and does not fail" {
+	fake mtrain 'echo "mtrain (mikoshi) 0.1.0, commit 0; backends: cuda (not on this host: \
+libnccl.so.2: cannot open shared object file: No such file or directory) cpu"'
+	refused 0 "check: mtrain: without GPUs: libnccl.so.2: cannot open shared object file: No such \
+file or directory" sh bundle/bin/check
+	fake mtrain 'echo "mtrain (mikoshi) 0.1.0, commit 0; backends: cuda (no cuDNN, NCCL 2.27.3) cpu"'
+	run -0 sh bundle/bin/check
+	[ -z "$output" ]
 }
 
 @test "a real loader's words about a version are understood" {
@@ -80,6 +90,15 @@ directory; load a module with Open MPI 4" sh bundle/bin/check
 	[[ $output == 'bin/mtok: has RUNPATH /opt/lib, outside the bundle'* ]]
 	gcc -o bundle/bin/mtok -Wl,--enable-new-dtags,-rpath,'$ORIGIN/../lib' main.c
 	run -0 sh "$TOP/packaging/needs.sh" bundle 2.34 3.4.29
+	mkdir bundle/lib
+	echo 'int f(void) { return 0; }' >f.c
+	gcc -shared -o libcudart.so.13 -Wl,-soname,libcudart.so.13 f.c
+	gcc -shared -Wl,--no-as-needed -o bundle/lib/mikoshi-cuda.so f.c libcudart.so.13
+	run -0 sh "$TOP/packaging/needs.sh" bundle 2.34 3.4.29
+	mv bundle/lib/mikoshi-cuda.so bundle/lib/other.so
+	run -1 sh "$TOP/packaging/needs.sh" bundle 2.34 3.4.29
+	[[ $output == 'lib/other.so: needs libcudart.so.13, which is not in the bundle'* ]]
+	rm -r bundle/lib
 	printf 'const char path[] = "%s";' "$PWD" >>main.c
 	gcc -o bundle/bin/mtok main.c
 	run -1 sh "$TOP/packaging/needs.sh" bundle 2.34 3.4.29 "$PWD"

@@ -2,6 +2,7 @@
 # bundle.sh - a bundle with its own MPI trains and exports in a root with glibc, libstdc++, libgcc_s
 # and sh alone, with the losses and the model that the build's tools give here
 #
+# With a build for GPUs, mtrain there also says which of CUDA's libraries is absent, in one line.
 # The root is entered by chroot in a name space of the user's, with /proc, by which glibc finds the
 # place of a program. Where SPDX names spdx-tools' pyspdxtools, it reads the list of parts.
 set -eu
@@ -52,6 +53,19 @@ prepare()
 	cp examples/corpus/en.txt tests/packaging/train.conf tests/packaging/pipeline "$1"
 }
 
+# without_gpu: the bundle of a build for GPUs on this host, which has no library of CUDA
+without_gpu()
+{
+	absent='lib[A-Za-z]*[.]so[.][0-9]*: cannot open shared object file: No such file.*'
+	grep -qx "check: mtrain: without GPUs: $absent" "$tmp/check"
+	rc=0
+	inside mtrain --config train.conf --tensor-model-parallel-size 1 --save gpu \
+		--backend cuda >"$tmp/refused" 2>&1 || rc=$?
+	cat "$tmp/refused"
+	[ "$rc" = 2 ] && [ "$(wc -l <"$tmp/refused")" = 1 ]
+	grep -qx "mtrain: backend 'cuda' cannot be used: $absent" "$tmp/refused"
+}
+
 # losses FILE: loss and norm of each step
 losses()
 {
@@ -64,7 +78,9 @@ prepare "$tmp/here"
 find "$root" -path "$root/mikoshi" -prune -o -path "$root/run" -prune -o -type f -print |
 	sed "s|^$root||" | sort | tr '\n' ' '
 echo
-inside /bin/sh /mikoshi/bin/check
+inside /bin/sh /mikoshi/bin/check >"$tmp/check" 2>&1
+cat "$tmp/check"
+[ -e "$bundle/lib/mikoshi-cuda.so" ] || [ ! -s "$tmp/check" ]
 inside /bin/sh pipeline >"$tmp/bare.log" 2>&1 || { tail -n 20 "$tmp/bare.log"; exit 1; }
 (cd "$tmp/here" && sh pipeline) >"$tmp/here.log" 2>&1 || { tail -n 20 "$tmp/here.log"; exit 1; }
 losses "$tmp/bare.log" >"$tmp/bare"
@@ -73,4 +89,5 @@ losses "$tmp/here.log" >"$tmp/here.losses"
 diff "$tmp/here.losses" "$tmp/bare"
 cmp "$tmp/here/hf/model.safetensors" "$root/run/hf/model.safetensors"
 tail -n 1 "$tmp/bare"
+[ ! -e "$bundle/lib/mikoshi-cuda.so" ] || without_gpu
 [ -z "${SPDX:-}" ] || "$SPDX" -i "$bundle/share/doc/mikoshi/sbom.spdx.json"
