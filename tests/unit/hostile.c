@@ -1,8 +1,8 @@
 /*
  * hostile.c - small tokenizer files that would take hours, or more memory than the machine has
  *
- * Each file is opened and, where opening must succeed, a text is encoded, within bounds of time and
- * memory: both must stay in proportion to the size of an accepted file.
+ * Each file is opened and, where opening must succeed, a text is encoded, within bounds of the time
+ * of a processor and of memory, which must stay in proportion to the size of an accepted file.
  */
 #include "lib/base/mem.h"
 #include "lib/token/tokenizer.h"
@@ -289,9 +289,10 @@ test_rules(void)
 int
 main(void)
 {
+	const struct rlimit processor = { SECONDS, SECONDS };
 	struct rusage used;
 
-	alarm(SECONDS);
+	CHECK(setrlimit(RLIMIT_CPU, &processor) == 0);
 	test_template();
 	test_steps();
 	test_long_texts();
