@@ -9,7 +9,20 @@
 	  .help = "ranks of the run; required" }
 /* clang-format on */
 
-const struct opt plan_check_opts[] = { WORLD, RUN_OPTS(struct plan_config, run), OPT_END };
+const struct opt plan_check_opts[] = { WORLD,
+	{ .name = "gpus-per-node",
+	    .type = OPT_INT,
+	    .off = offsetof(struct plan_config, sent.ranks_per_host),
+	    .min = 1,
+	    .max = 1e6,
+	    .help = "also print the bytes that a rank sends in a step, by axis, inside hosts of so "
+		    "many ranks and to other hosts" },
+	{ .name = "json",
+	    .type = OPT_FLAG,
+	    .off = offsetof(struct plan_config, sent.json),
+	    .help = "these as one JSON object per axis, and nothing else",
+	    .needs = "gpus-per-node" },
+	RUN_OPTS(struct plan_config, run), OPT_END };
 
 const struct opt plan_mem_opts[] = { WORLD,
 	{ .name = "all-ranks",

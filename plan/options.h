@@ -8,11 +8,13 @@
 #include "lib/model/hardware.h"
 #include "plan/memtable.h"
 #include "plan/report.h"
+#include "plan/sent_table.h"
 
 struct plan_config {
 	struct run_options run;
 	int64_t world_size, top, pick;
 	struct memtable_options mem;
+	struct sent_options sent;
 	struct draw_options draw;
 	struct days_options days;
 	struct report_options report;

@@ -25,15 +25,18 @@ resolve(const struct opt_parse *p, int argc, char **argv, struct run_plan *plan,
 	return rc;
 }
 
-/* mplan check: the layout in one line, or why not. */
+/* mplan check: the layout in one line, or why not; what a rank sends. */
 static int
 run_check(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
+	const struct plan_config *cfg = p->cfg;
 	struct run_plan plan;
 	int rc = resolve(p, argc, argv, &plan, e);
 
-	if (rc == 0)
+	if (rc == 0 && !cfg->sent.json)
 		memtable_summary(&plan, stdout);
+	if (rc == 0 && cfg->sent.ranks_per_host)
+		sent_print(&plan, &cfg->sent, stdout);
 	return rc;
 }
 

@@ -34,18 +34,19 @@ add_row(struct str *out, int stage, const char *block, const struct operation *o
 
 /* What recomputed blocks repeat of a list. */
 static void
-add_rerun(struct str *out, int stage, const char *block, const struct operation *o, int64_t times)
+visit_rerun(
+    const struct operation_visitor *v, const char *block, const struct operation *o, int64_t times)
 {
 	struct operation rerun = *o;
 
 	if (o->pass != OPERATION_FORWARD)
 		return;
 	rerun.pass = OPERATION_AGAIN;
-	add_row(out, stage, block, &rerun, times);
+	v->visit(v->ctx, block, &rerun, times);
 }
 
 static void
-add_blocks(struct str *out, const struct run_plan *p, int stage)
+visit_blocks(const struct operation_visitor *v, const struct run_plan *p, int stage)
 {
 	int64_t batches = p->shape.num_microbatches;
 	struct block *block;
@@ -67,8 +68,8 @@ add_blocks(struct str *out, const struct run_plan *p, int stage)
 			continue;
 		operations_of_block(&x, kind, i % 2, &p->model, &p->layout, &p->shape);
 		for (int j = 0; j < x.count; j++) {
-			add_row(out, stage, kind->name, &x.item[j], b.all * batches);
-			add_rerun(out, stage, kind->name, &x.item[j],
+			v->visit(v->ctx, kind->name, &x.item[j], b.all * batches);
+			visit_rerun(v, kind->name, &x.item[j],
 			    (b.rerun - (x.item[j].ends ? b.ending : 0)) * batches);
 		}
 	}
@@ -77,7 +78,8 @@ add_blocks(struct str *out, const struct run_plan *p, int stage)
 
 /* Gradients, weights, messages and the update of the first rank of a stage. */
 static void
-add_step(struct str *out, const struct run_plan *p, struct memory_stages *held, int stage)
+visit_step(const struct operation_visitor *v, const struct run_plan *p, struct memory_stages *held,
+    int stage)
 {
 	struct memory_plan m;
 	struct operation_owned owned;
@@ -88,7 +90,29 @@ add_step(struct str *out, const struct run_plan *p, struct memory_stages *held, 
 	memory_release(&m);
 	operations_of_step(&x, &owned, &p->model, &p->layout, &p->shape);
 	for (int i = 0; i < x.count; i++)
-		add_row(out, stage, "step", &x.item[i], x.item[i].count);
+		v->visit(v->ctx, "step", &x.item[i], x.item[i].count);
+}
+
+void
+operations_visit(const struct operation_visitor *v, const struct run_plan *plan,
+    struct memory_stages *held, int stage)
+{
+	visit_blocks(v, plan, stage);
+	visit_step(v, plan, held, stage);
+}
+
+/* Where rows go. */
+struct rows {
+	struct str *out;
+	int stage;
+};
+
+static void
+visit_row(void *ctx, const char *block, const struct operation *o, int64_t times)
+{
+	const struct rows *r = ctx;
+
+	add_row(r->out, r->stage, block, o, times);
 }
 
 void
@@ -101,8 +125,8 @@ operations_text(const struct run_plan *plan, struct str *out)
 	    "stage\tblock\toperation\tclass\tpass\ttimes\tm\tn\tk\tcount\ttype\taccumulate\tflops"
 	    "\tbytes\tkernels\n");
 	for (int i = 0; i < plan->layout.pipeline_model_parallel_size; i++) {
-		add_blocks(out, plan, i);
-		add_step(out, plan, &held, i);
+		operations_visit(&(struct operation_visitor){ visit_row, &(struct rows){ out, i } },
+		    plan, &held, i);
 	}
 	memory_stages_release(&held);
 }

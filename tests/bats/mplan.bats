@@ -146,6 +146,18 @@ column()
 	[ -z "$stderr" ]
 }
 
+@test "check: the bytes that a rank sends in a step, inside hosts and between them" {
+	zero="--data-parallel-sharding-strategy optim_grads_params --recompute-granularity full"
+	eight="mplan check --config 8b.conf --world-size 16 --global-batch-size 128 $zero"
+	run -0 --separate-stderr $eight --gpus-per-node 8
+	[[ "${lines[0]}" == "ok: 8030261248 parameters on 16 ranks:"* ]]
+	[ "${lines[1]}" = "$(printf 'axis\tbytes_inside\tbytes_between')" ]
+	[ "${lines[2]}" = "$(printf 'data\t562118287360\t40151306240')" ]
+	[ "${#lines[@]}" = 3 ]
+	run -0 --separate-stderr $eight --gpus-per-node 4 --json
+	[ "$output" = '{"axis": "data", "bytes_inside": 481815674880, "bytes_between": 120453918720}' ]
+}
+
 @test "check: 8-bit operands: what is supported, and the sizes that they need" {
 	eight="--config tiny.conf --world-size 1 --bf16 --fp8-format hybrid"
 	run -0 --separate-stderr mplan check $eight

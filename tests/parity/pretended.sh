@@ -65,6 +65,8 @@ use llama
 train 6 --train-iters 1 --lr 1e-3 --global-batch-size 6 $(layout 2 1) --pretend-hosts 2
 grep -q '^mtrain\[0\]: 2 hosts of 3 ranks; inside a host: tensor 2; between hosts: data 3' log ||
 	fail "where the ranks are"
+grep -q '^mtrain\[0\]: to other hosts a step and rank: data [0-9.e-]* GB$' log ||
+	fail "what goes to other hosts"
 grep -q '^mtrain\[0\]: data ranks 0 to 4: their hosts have 2, 1 of them, which are not' log ||
 	fail "no warning of uneven hosts"
 grep -q '^mtrain\[0\]: tensor ranks 2 to 3 are on several hosts' log ||

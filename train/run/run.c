@@ -12,6 +12,7 @@
 #include "lib/model/hardware.h"
 #include "lib/model/hosts.h"
 #include "lib/model/layout_text.h"
+#include "lib/model/sent.h"
 #include "lib/model/operations_text.h"
 #include "train/config/options.h"
 #include "train/data/corpus_log.h"
@@ -191,6 +192,24 @@ announce_experts(const struct run_plan *p)
 		    (long long)a.round, (long long)a.most, (long long)a.rounds);
 }
 
+/* What the rank of each axis that sends the most sends to other hosts. */
+static void
+announce_sent(const struct run_plan *p, const struct comm *world)
+{
+	const struct sent_places where = { .host = mpi_hosts(world) };
+	struct sent t[SENT_AXES];
+	struct str words = { 0 };
+
+	sent_of(t, p, &where);
+	for (int a = 0; a < SENT_AXES; a++)
+		if (t[a].between > 0)
+			str_addf(&words, "%s%s %.3g GB", words.len ? ", " : "", sent_axis_name[a],
+			    t[a].between * 1e-9);
+	if (words.len)
+		note("to other hosts a step and rank: %s", words.buf);
+	str_release(&words);
+}
+
 /* Where the ranks are, if there are several hosts. */
 static void
 announce_hosts(const struct train_config *c, const struct comm *world)
@@ -198,8 +217,11 @@ announce_hosts(const struct train_config *c, const struct comm *world)
 	struct str words = { 0 };
 
 	hosts_words(&c->plan.layout, mpi_hosts(world), world->size, &words);
-	if (strncmp(words.buf, "1 host ", 7))
+	if (strncmp(words.buf, "1 host ", 7)) {
 		note("%s%s", words.buf, c->o.pretend_hosts > 1 ? " (--pretend-hosts)" : "");
+		if (!c->plan.shape.forward_only)
+			announce_sent(&c->plan, world);
+	}
 	str_release(&words);
 }
 
