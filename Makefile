@@ -223,13 +223,13 @@ placed   := $(B)/tests/placed/mtrain
 # mtrain without watchdog and timers, to measure what they cost.
 unwatched := $(B)/tests/unwatched/mtrain
 # The product in a simulated cluster: its own objects, whose calls bundle.sh renames, but for those
-# of a GPU, which it does not have, and the starts of a launcher and of a command, which are the
+# of a GPU, which it does not have, and the starts of a launcher and of commands, which are the
 # simulator's.
 sim_obj  := $(patsubst %,$(B)/%.o,$(call find,c,tests/sim))
 sim_product := $(patsubst %,$(B)/bin/%.c.o,mtrain mtok mshard mckpt mexport) \
 	$(B)/tests/sim/bin/check.c.o $(B)/tests/faults/saved.c.o $(B)/tests/sim/backends.o \
 	$(filter-out $(B)/train/backends.c.o \
-	$(B)/train/run/launch.c.o $(B)/train/report/feed.c.o,$(train_obj)) \
+	$(B)/train/run/launch.c.o $(B)/train/report/feed.c.o $(B)/train/state/hooks.c.o,$(train_obj)) \
 	$(tok_obj) $(shard_obj) \
 	$(ckpt_obj) $(export_obj) $(lib_obj)
 fuzz_src := $(call find,c,tests/fuzz)

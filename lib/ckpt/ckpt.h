@@ -121,9 +121,20 @@ int ckpt_seal(const char *dir, struct str *changed, struct err *e);
  * after setting the tracker back. Returns how many, and the new path of the first; -1 with a
  * reason. */
 int ckpt_set_aside(const char *save, int64_t iteration, char first[IO_PATH], struct err *e);
+enum { CKPT_READ = 4 };
+struct ckpt_retention {
+	const char *save;
+	int64_t iteration, interval;
+	/* that others read, which stay */
+	int64_t read[CKPT_READ];
+	int num_read;
+	/* INT64_MAX at first; where checkpoints had to stay, those after this one are looked at
+	 * again the next time */
+	int64_t since;
+};
 /* Removes the checkpoints after the last multiple of interval before `iteration` and before it. -1
- * with a reason when any remains. */
-int ckpt_retain(const char *save, int64_t iteration, int64_t interval, struct err *e);
+ * with a reason when any remains that nobody reads. */
+int ckpt_retain(struct ckpt_retention *r, struct err *e);
 
 /* The tracker: 1 and *iteration, 0 when there is none, -1 with a reason. */
 int ckpt_tracker(const char *save, int64_t *iteration, struct err *e);

@@ -73,16 +73,32 @@ drop(const char *save, int64_t iteration, struct err *e)
 	return io_fsync_dir(save, e) < 0 ? -1 : io_remove_tree(tmp, e);
 }
 
-/* Iterations between two multiples are not multiples, so all of them go. */
-int
-ckpt_retain(const char *save, int64_t iteration, int64_t interval, struct err *e)
+static bool
+is_read(const struct ckpt_retention *r, int64_t iteration)
 {
-	int64_t *all, retained = (iteration - 1) / interval * interval;
-	int n = ckpt_iterations(save, &all, e), rc = n < 0 ? -1 : 0;
+	for (int i = 0; i < r->num_read; i++)
+		if (r->read[i] == iteration)
+			return true;
+	return false;
+}
 
-	for (int i = 0; i < n && rc == 0; i++)
-		if (all[i] > retained && all[i] < iteration)
-			rc = drop(save, all[i], e);
+/* All between two multiples go, and of those before, where one had to stay, all but multiples. */
+int
+ckpt_retain(struct ckpt_retention *r, struct err *e)
+{
+	int64_t *all, from = (r->iteration - 1) / r->interval * r->interval;
+	int n = ckpt_iterations(r->save, &all, e), rc = n < 0 ? -1 : 0;
+
+	from = r->since < from ? r->since : from;
+	r->since = INT64_MAX;
+	for (int i = 0; i < n && rc == 0; i++) {
+		if (all[i] <= from || all[i] >= r->iteration || all[i] % r->interval == 0)
+			continue;
+		if (!is_read(r, all[i]))
+			rc = drop(r->save, all[i], e);
+		else if (r->since == INT64_MAX)
+			r->since = all[i] - 1;
+	}
 	free(all);
 	return rc;
 }

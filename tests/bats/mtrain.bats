@@ -1129,6 +1129,28 @@ mtrain: no --gpu: 0."*" GiB a rank, in fp32" ]]
 	[ "${PIPESTATUS[0]}" = 141 ] && [ ! -s words ]
 }
 
+@test "--save-hf-interval and --save-hook: processes of their own, which change nothing of the run" {
+	options="--config tiny.conf --mock-data --train-iters 4 --eval-iters 0"
+	mtrain -q $options --metrics-file plain.jsonl >/dev/null
+	mpirun -np 1 mtrain $options --metrics-file m.jsonl --save S --save-interval 2 \
+		--save-hf-interval 2 \
+		--save-hook 'echo printed; mpirun -np 1 echo "$1" >>ranks; exit 5' >/dev/null 2>log
+	steps='s/.*\("lm_loss": [^,]*\),.*\("grad_norm": [^,]*\),.*/\1 \2/p'
+	[ "$(sed -n "$steps" plain.jsonl)" = "$(sed -n "$steps" m.jsonl)" ]
+	for _ in $(seq 100); do
+		[ "$(wc -l <ranks 2>/dev/null)" = 2 ] && [ -e S/hf/iter_0000004 ] && break
+		sleep 0.1
+	done
+	[ "$(cat ranks)" = "$(printf 'S/iter_000000%s\n' 2 4)" ]
+	mexport -q --check S S/hf/iter_0000004 | grep -q ': ok: '
+	mexport -q --check S/iter_0000002 S/hf/iter_0000002 | grep -q ': ok: '
+	grep -q '^mtrain: --save-h[a-z-]*: iteration 4: ' log
+	run ! grep -q printed log
+	grep -qx printed S/hooks.log
+	run -2 mtrain $options --save S --save-interval 2 --save-hf-interval 3
+	[[ $output == *"--save-hf-interval 3: must be a multiple of --save-interval 2 (try 4)" ]]
+}
+
 @test "--metrics-command gets the lines of --metrics-file, is started again, and holds up no step" {
 	mtrain -q --config tiny.conf --mock-data --train-iters 20 --metrics-file m.jsonl --eval-iters 1 \
 		--metrics-command 'cat >got' >/dev/null

@@ -763,10 +763,13 @@ test_highest(void)
 static void
 test_retain(void)
 {
-	static const char *const rest[] = { "iter_0000001", "iter_0000002", "iter_0000003",
-		"iter_0000004", "iter_0000005", "iter_0000006", "iter_0000008", "iter_0000009",
-		"iter_0000010", NULL };
+	const char *rest[] = { "iter_0000001", "iter_0000002", "iter_0000003", "iter_0000004",
+		"iter_0000005", "iter_0000006", "iter_0000008", "iter_0000009", "iter_0000010",
+		NULL };
 	char dir[] = "/tmp/mikoshi-retain-XXXXXX", path[100];
+	struct ckpt_retention r = {
+		.save = dir, .iteration = 9, .interval = 3, .since = INT64_MAX
+	};
 	struct err e;
 
 	CHECK(mkdtemp(dir) != NULL);
@@ -774,9 +777,19 @@ test_retain(void)
 		snprintf(path, sizeof path, "%s/iter_%07d", dir, i);
 		CHECK(i == 8 ? symlink("iter_0000001", path) == 0 : io_mkdir_p(path, &e) == 0);
 	}
-	CHECK(ckpt_retain(dir, 9, 3, &e) == 0 && holds(dir, rest));
-	CHECK(ckpt_retain(dir, 10, 3, &e) == 0 && holds(dir, rest));
-	CHECK(ckpt_retain("/nowhere", 10, 3, &e) < 0);
+	CHECK(ckpt_retain(&r, &e) == 0 && holds(dir, rest));
+	r.iteration = 10;
+	CHECK(ckpt_retain(&r, &e) == 0 && holds(dir, rest));
+	/* what is read stays until it is not, whatever multiple has passed since */
+	r.read[r.num_read++] = 10;
+	r.iteration = 11;
+	CHECK(ckpt_retain(&r, &e) == 0 && holds(dir, rest));
+	r.iteration = 13;
+	r.num_read = 0;
+	rest[8] = NULL;
+	CHECK(ckpt_retain(&r, &e) == 0 && holds(dir, rest));
+	r.save = "/nowhere";
+	CHECK(ckpt_retain(&r, &e) < 0);
 	CHECK(io_remove_tree(dir, &e) == 0);
 }
 

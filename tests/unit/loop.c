@@ -84,7 +84,7 @@ train(struct train_config *c, struct lock *lock)
 	r.prefetch = prefetch_new(&engine, r.data, false);
 	r.metrics = metrics_open(c, 1, 0, &e);
 	r.corpora = corpus_log_new(r.data, &engine, 0);
-	r.saver = saver_new(&engine, c, lock, false);
+	r.saver = saver_new(&engine, c, lock, NULL, false);
 	r.energy = energy_new(&engine);
 	fflush(stdout);
 	CHECK(out >= 0 && freopen("log", "w", stdout));

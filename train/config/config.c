@@ -228,6 +228,22 @@ check_retained(const struct train_options *o, struct err *e)
 	    (long long)retain, (long long)each, (long long)((retain / each + 1) * each));
 }
 
+/* Only checkpoints can be exported. */
+static int
+check_exports(const struct train_options *o, struct err *e)
+{
+	int64_t exports = o->save_hf_interval, each = o->save_interval;
+
+	if (!exports || (each && exports % each == 0))
+		return 0;
+	if (!each)
+		return err_set(
+		    e, "--save-hf-interval %lld: needs --save-interval", (long long)exports);
+	return err_set(e,
+	    "--save-hf-interval %lld: must be a multiple of --save-interval %lld (try %lld)",
+	    (long long)exports, (long long)each, (long long)((exports / each + 1) * each));
+}
+
 static int
 read_skips(struct train_config *c, struct err *e)
 {
@@ -535,6 +551,7 @@ check_alone(struct train_config *c)
 	opt_rule(&c->parse, read_skips(c, &e), &e);
 	opt_rule(&c->parse, read_spikes(c, &e), &e);
 	opt_rule(&c->parse, check_retained(o, &e), &e);
+	opt_rule(&c->parse, check_exports(o, &e), &e);
 	deepspeed_experts(c);
 	if (optim_rules[o->run.optimizer].matrix_states)
 		opt_rule(&c->parse,

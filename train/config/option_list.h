@@ -217,6 +217,13 @@
 	DO(INT, VALUE, "save-retain-interval", save_retain_interval, 1, NULL, \
 	   "a multiple of --save-interval: of checkpoints that are older than the newest, only " \
 	   "those of its multiples stay") \
+	DO(INT, VALUE, "save-hf-interval", save_hf_interval, 1, NULL, \
+	   "a multiple of --save-interval: steps between exports of checkpoints to Hugging Face " \
+	   "directories SAVE/hf/iter_*, by mexport in the background; also after the last step", \
+	   .needs = "save") \
+	DO(STRING, VALUE, "save-hook", save_hook, "CMD", NULL, \
+	   "a command of the shell that runs after each save, in the background, with the " \
+	   "checkpoint as $1 and its iteration as $2", .needs = "save") \
 	DO(STRING, PRESENCE, "load", load, "DIR", NULL, \
 	   "resume from here; may be missing or empty only when it equals --save") \
 	DO(RANGE, VALUE, "ckpt-step", ckpt_step, -1, 1e15, "-1", \

@@ -58,6 +58,7 @@ struct run {
 	struct replay *replay;   /* NULL: each pass is queued afresh */
 	struct metrics *metrics; /* on rank 0, else NULL */
 	struct saver *saver;     /* NULL without --save */
+	struct hooks *hooks;     /* on rank 0, where they are asked for; else NULL */
 	struct lock *lock;       /* of --save, on rank 0, else NULL */
 	struct profile *profile; /* NULL on ranks that are not profiled */
 	struct corpus_log *corpora;

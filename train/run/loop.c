@@ -11,6 +11,7 @@
 #include "train/run/begin.h"
 #include "train/run/leave.h"
 #include "train/run/loop.h"
+#include "train/state/hooks.h"
 #include "train/state/saver.h"
 #include "train/watch/stop.h"
 
@@ -250,6 +251,7 @@ take_step(struct run *r)
 	if (end != ITERATION_DONE && end != ITERATION_SPIKE)
 		return give_up(r, end);
 	leave_expect(r);
+	hooks_poll(r->hooks);
 	/* A save in the background takes its next part when all ranks have written. */
 	status = r->total[TOTAL_WRITTEN] < (double)r->e->groups.world->size
 	    ? EXIT_DONE

@@ -25,6 +25,7 @@
 #include "train/run/loop.h"
 #include "train/run/run.h"
 #include "train/state/claim.h"
+#include "train/state/hooks.h"
 #include "train/state/preflight.h"
 #include "train/state/saver.h"
 #include "train/step/open.h"
@@ -301,6 +302,8 @@ open_outputs(struct run *r, struct err *err)
 		return -1;
 	leave_begin();
 	leave_lost(r);
+	if (!c->o.skip_train && hooks_open(c, &r->hooks, err) < 0)
+		return -1;
 	r->metrics = metrics_open(c, r->e->groups.world->size, r->at.iteration, err);
 	return r->metrics ? 0 : -1;
 }
@@ -331,9 +334,10 @@ train_steps(struct run *r)
 	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
 	r->routers = routers_new(r->e);
 	if (c->o.save)
-		r->saver = saver_new(r->e, c, r->lock, background);
+		r->saver = saver_new(r->e, c, r->lock, r->hooks, background);
 	status = loop_train(r);
 	saver_free(r->saver);
+	hooks_close(r->hooks);
 	profile_free(r->profile);
 	timers_free(r->timers);
 	energy_free(r->energy);

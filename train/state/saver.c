@@ -34,6 +34,8 @@ struct saver {
 	struct engine *e;
 	const struct train_config *c;
 	struct lock *lock; /* that of the directory, on rank 0 */
+	struct hooks *hooks;
+	struct ckpt_retention retention;
 	/* agreed: the ranks know of each other whether they have the memory for it */
 	bool background, agreed;
 	size_t bytes; /* of all pieces */
@@ -251,7 +253,6 @@ static void *
 commit_job(void *arg)
 {
 	struct saver *s = arg;
-	int64_t retain = s->c->o.save_retain_interval;
 	struct ckpt_commit k = { .save = s->c->o.save,
 		.iteration = s->at.iteration,
 		.manifest = s->manifest,
@@ -264,8 +265,8 @@ commit_job(void *arg)
 	str_clear(&s->aside);
 	if (lock_check(s->lock, &s->err) < 0 || ckpt_commit(&k, &s->err) < 0)
 		rc = -1;
-	else if (retain)
-		ckpt_retain(k.save, k.iteration, retain, &s->left);
+	else if (s->retention.interval)
+		ckpt_retain(&s->retention, &s->left);
 	job_end(s, rc);
 	return NULL;
 }
@@ -338,7 +339,8 @@ begin_files(struct saver *s, struct err *err)
 
 /* The memory for copies is taken at once, so that the first save finds it ready. */
 struct saver *
-saver_new(struct engine *e, const struct train_config *c, struct lock *lock, bool background)
+saver_new(struct engine *e, const struct train_config *c, struct lock *lock, struct hooks *hooks,
+    bool background)
 {
 	struct saver *s = mem_zalloc(1, sizeof *s);
 	struct save_walk size = { e, visit_size, s };
@@ -346,6 +348,10 @@ saver_new(struct engine *e, const struct train_config *c, struct lock *lock, boo
 	s->e = e;
 	s->c = c;
 	s->lock = lock;
+	s->hooks = hooks;
+	s->retention = (struct ckpt_retention){
+		.save = c->o.save, .interval = c->o.save_retain_interval, .since = INT64_MAX
+	};
 	s->background = background;
 	s->copies = e->backend->stream(e->device, STREAM_SAVE);
 	s->begun = e->backend->event(e->device);
@@ -472,6 +478,8 @@ saver_next(struct saver *s, struct err *err)
 		if (s->manifest) {
 			s->manifest = mem_realloc(s->manifest, total + 1, 1);
 			s->manifest[total] = '\0';
+			s->retention.iteration = s->at.iteration;
+			s->retention.num_read = hooks_read(s->hooks, s->retention.read);
 			job_start(s, commit_job);
 		}
 		return 0;
@@ -486,6 +494,7 @@ saver_next(struct saver *s, struct err *err)
 	if (s->left.msg[0])
 		note("--save-retain-interval: a checkpoint that was to be removed is left: %s",
 		    s->left.msg);
+	hooks_saved(s->hooks, s->at.iteration);
 	reset(s);
 	return 0;
 }

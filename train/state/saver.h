@@ -3,6 +3,7 @@
 #define TRAIN_STATE_SAVER_H
 
 #include "lib/base/lock.h"
+#include "train/state/hooks.h"
 #include "train/state/save.h"
 
 /*
@@ -15,9 +16,9 @@ struct saver;
 
 /* background: false makes saver_start wait for the end. Memory for the copies is taken in the
  * background too. lock: that of --save, on rank 0; nothing is written once it is lost. NULL: no
- * lock. */
-struct saver *saver_new(
-    struct engine *e, const struct train_config *c, struct lock *lock, bool background);
+ * lock. hooks are told of each checkpoint, and one that they read is not removed meanwhile. */
+struct saver *saver_new(struct engine *e, const struct train_config *c, struct lock *lock,
+    struct hooks *hooks, bool background);
 void saver_free(struct saver *s); /* the saver is idle, or the run failed */
 /* Seconds that the last save took, which has ended; 0: there was none, or s is NULL. */
 double saver_seconds(const struct saver *s);
