@@ -349,6 +349,9 @@ test-tokenizers: $(progs)
 # Megatron-LM itself, whose source is in the directory MEGATRON, resumes what mckpt export writes.
 test-megatron: $(progs)
 	@$(python_with)/megatron_resume.py '$(MEGATRON)'
+# Models made of others beside those of PEFT and mergekit, where PYTHON has them.
+test-surgery: $(progs)
+	@$(python_with)/surgery.py $(PEERS)
 # TensorBoard's and W&B's own readers, where PYTHON has tensorboard and wandb 0.19.11.
 test-boards: $(progs)
 	@$(python_with)/boards.py
@@ -440,7 +443,7 @@ clean:
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all  parity-hosts' \
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-aarch64  test-gpu  faults N=1000  sim' \
-		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=' \
+		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=  test-surgery PYTHON=' \
 		' test-mutations PYTHON= FAMILY=' \
 		' format  fuzz  bench  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  bundle BUNDLE_MPI=host|own  deb  sbom  test-packaging' \
@@ -454,7 +457,7 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all parity-hosts test-golden \
-	test-porting test-hf test-mutations test-tokenizers test-megatron test-boards test-extend \
+	test-porting test-hf test-mutations test-tokenizers test-megatron test-surgery test-boards test-extend \
 	test-aarch64 test-gpu faults sim sim-rate \
 	sim-mutants sim-mutants-made lint format fuzz bench \
 	bench-gpu bench-offload bench-watch install man \
