@@ -1,8 +1,8 @@
 /* mplan.c - say whether a layout is legal and fits, search for the best one, and report on runs */
 #include "plan/verbs.h"
 
-static const struct verb *const verbs[] = { &plan_check, &plan_mem, &plan_draw, &plan_time,
-	&plan_search, &plan_report, NULL };
+static const struct verb *const verbs[] = { &plan_check, &plan_mem, &plan_draw, &plan_simulate,
+	&plan_time, &plan_search, &plan_report, NULL };
 
 static const struct tool tool = {
 	.name = "mplan",

@@ -40,13 +40,6 @@ const struct opt plan_mem_opts[] = { WORLD,
 	RUN_OPTS(struct plan_config, run), OPT_END };
 
 const struct opt plan_draw_opts[] = { WORLD,
-	{ .name = "order",
-	    .type = OPT_CHOICE,
-	    .off = offsetof(struct plan_config, draw.order),
-	    .choices = draw_orders,
-	    .def = "1f1b",
-	    .help = "order of passes: the trainer's, or all forward passes before all backward "
-		    "passes" },
 	{ .name = "width",
 	    .type = OPT_INT,
 	    .off = offsetof(struct plan_config, draw.width),
@@ -59,7 +52,11 @@ const struct opt plan_draw_opts[] = { WORLD,
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct plan_config, draw.passes),
 	    .help = "one row per pass instead: a table of when it starts and ends" },
+	TIMELINE_OPTS(struct plan_config, timeline), HARDWARE_OPTS(struct plan_config, hw, gpu),
 	RUN_OPTS(struct plan_config, run), OPT_END };
+
+const struct opt plan_simulate_opts[] = { WORLD, TIMELINE_OPTS(struct plan_config, timeline),
+	HARDWARE_OPTS(struct plan_config, hw, gpu), RUN_OPTS(struct plan_config, run), OPT_END };
 
 const struct opt plan_time_opts[] = { WORLD, DAYS_OPTS(struct plan_config, days),
 	HARDWARE_OPTS(struct plan_config, hw, gpu), RUN_OPTS(struct plan_config, run), OPT_END };

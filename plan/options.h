@@ -16,6 +16,7 @@ struct plan_config {
 	struct memtable_options mem;
 	struct sent_options sent;
 	struct draw_options draw;
+	struct timeline_options timeline;
 	struct days_options days;
 	struct report_options report;
 	int gpu;
@@ -24,8 +25,8 @@ struct plan_config {
 	bool force;
 };
 
-extern const struct opt plan_check_opts[], plan_mem_opts[], plan_draw_opts[], plan_time_opts[],
-    plan_search_opts[], plan_report_opts[];
+extern const struct opt plan_check_opts[], plan_mem_opts[], plan_draw_opts[], plan_simulate_opts[],
+    plan_time_opts[], plan_search_opts[], plan_report_opts[];
 
 /* What most plans have, for --help. */
 #define PLAN_COMMON \

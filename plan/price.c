@@ -181,17 +181,24 @@ ring_along(const struct run_case *r, unsigned axes, double bytes)
 	return ring(r, size, inside, bytes);
 }
 
-/* To the next stage, over links of a node where all stages of a pipeline share one. */
-static double
-message(const struct run_case *r, double bytes)
+double
+price_message(const struct run_case *r, double bytes, bool inside)
 {
 	const struct hardware *hw = r->hw;
-	int64_t p = r->layout->pipeline_model_parallel_size;
-	bool inside = (double)(p * layout_stride(r->layout, AX_PP)) <= hw->gpus_per_node;
 	double bus = inside ? hw->link_bandwidth * hw->link_efficiency
 			    : hw->network_bandwidth * hw->network_efficiency;
 
 	return bytes / (bus * 1e9) + (inside ? hw->link_us : hw->network_us) * 1e-6;
+}
+
+/* To the next stage, over links of a node where all stages of a pipeline share one. */
+static double
+message(const struct run_case *r, double bytes)
+{
+	int64_t p = r->layout->pipeline_model_parallel_size;
+
+	return price_message(
+	    r, bytes, (double)(p * layout_stride(r->layout, AX_PP)) <= r->hw->gpus_per_node);
 }
 
 static double

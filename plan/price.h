@@ -21,6 +21,8 @@ struct run_case {
 
 /* An operation alone, once; nothing of it is hidden. */
 double price_operation(const struct run_case *r, const struct operation *o);
+/* A message of a stage to another, on the same host or not. */
+double price_message(const struct run_case *r, double bytes, bool inside);
 /* A pass of a block: seconds of each class, exchanges less what the operations beside them hide.
  * launches: kernels that the host starts. */
 struct price {

@@ -248,7 +248,6 @@ static double
 foresee(struct seeking *k, const struct candidate *c)
 {
 	struct train_shape s = c->shape;
-	struct step_time t;
 	struct bound b;
 	struct run_case r = { &k->in->model, &c->layout, &s, &k->in->hw, NULL, { 0 } };
 
@@ -258,8 +257,7 @@ foresee(struct seeking *k, const struct candidate *c)
 	r.owned.own = b.own;
 	operation_count_matrices(&r.owned, &k->bounds.table, &c->layout, &s);
 	s.offloaded_layers = 0;
-	time_step_of(&r, &costs_of(k, c)->costs, &t);
-	return t.total;
+	return time_bound(&r, &costs_of(k, c)->costs);
 }
 
 /* The stages of a plan's layout, from before if they are still there. */

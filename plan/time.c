@@ -1,9 +1,9 @@
 /*
  * time.c - seconds of a training step
  *
- * The operations of a block are priced once for each kind; a stage adds up its blocks, and the
- * pipeline its stages. Formulas: docs/planning.md 2. Nothing is rounded or random, so equal inputs
- * give equal tables.
+ * The operations of a block are priced once for each kind; a stage adds up its blocks, and its
+ * passes are simulated with those of all other stages. Formulas: docs/planning.md 2. Nothing is
+ * rounded or random, so equal inputs give equal tables.
  */
 #include "plan/time.h"
 
@@ -16,10 +16,12 @@
  * 1.6 % from 8 to 256 nodes. */
 static const double straggling_inside = 0.008, straggling = 0.003;
 
-/* Seconds of a micro batch on a stage, by class, and those that the device waits for the host; of
- * all of them those of the forward pass. */
+/* Seconds of a micro batch on a stage, by class, and those that the device waits for the host; the
+ * same by pass, of chunk j at pass[j * stages]. */
 struct stage_time {
-	double part[OPERATION_CLASSES], waits, forward;
+	double part[OPERATION_CLASSES], waits;
+	struct pass_cost *pass;
+	int stages, chunks;
 };
 
 void
@@ -70,11 +72,13 @@ add_blocks(const struct run_case *r, const struct block_costs *costs, const stru
 {
 	for (int i = 0; i < n; i++) {
 		const struct block_price *p = &costs->kind[block_number(b[i].kind)][b[i].fp8 >= 0];
+		struct pass_cost *pass = &s->pass[b[i].chunk * s->stages];
 
-		s->forward += add_pass(r, s, &p->forward);
-		add_pass(r, s, &p->backward);
+		pass->forward += add_pass(r, s, &p->forward);
+		pass->backward += add_pass(r, s, &p->backward);
 		if (b[i].recompute_chunk >= 0)
-			add_pass(r, s, block_recompute_ends(b, n, i) ? &p->ending : &p->again);
+			pass->backward +=
+			    add_pass(r, s, block_recompute_ends(b, n, i) ? &p->ending : &p->again);
 	}
 }
 
@@ -89,35 +93,44 @@ wait_for_copies(const struct activation_offload_plan *p, double copies, double b
 	return fmax(copies - (double)(p->places + p->copied - 2) * each, 0);
 }
 
-/* Of both passes through all chunks of a stage. */
-static double
-activation_offload_time(const struct run_case *r, int64_t stage, const struct stage_time *s)
+/* Adds what the passes through the chunks of a stage wait for copies of saved activations. */
+static void
+add_activation_offload(const struct run_case *r, int64_t stage, struct stage_time *s)
 {
-	double chunks = layout_chunks(r->layout), copies, waits = 0;
 	struct memory_plan m;
+	double copies;
 
 	if (!r->shape->offloaded_layers)
-		return 0;
+		return;
 	memory_plan_stage(&m, r->stages, r->shape, (int)stage);
 	copies =
 	    (double)m.offload_host_bytes / (r->hw->host_bandwidth * 1e9 * r->hw->host_efficiency);
-	if (m.activation_offload.moved)
-		waits = wait_for_copies(&m.activation_offload, copies, s->forward / chunks) +
-		    wait_for_copies(&m.activation_offload, copies, (busy(s) - s->forward) / chunks);
+	for (int j = 0; m.activation_offload.moved && j < s->chunks; j++) {
+		struct pass_cost *pass = &s->pass[j * s->stages];
+		double forward = wait_for_copies(&m.activation_offload, copies, pass->forward),
+		       back = wait_for_copies(&m.activation_offload, copies, pass->backward);
+
+		pass->forward += forward;
+		pass->backward += back;
+		s->part[OPERATION_HOST] += forward + back;
+	}
 	memory_release(&m);
-	return chunks * waits;
 }
 
+/* pass: of the stage's first chunk, zero. */
 static struct stage_time
-stage_time(const struct run_case *r, const struct block_costs *costs, int64_t stage)
+stage_time(const struct run_case *r, const struct block_costs *costs, int64_t stage,
+    struct pass_cost *pass)
 {
-	struct stage_time s = { .waits = 0 };
+	struct stage_time s = { .pass = pass,
+		.stages = (int)r->layout->pipeline_model_parallel_size,
+		.chunks = layout_chunks(r->layout) };
 	struct block *block;
 	int n = block_list(r->model, r->layout, r->shape, (int)stage, &block);
 
 	add_blocks(r, costs, block, n, &s);
 	free(block);
-	s.part[OPERATION_HOST] += activation_offload_time(r, stage, &s);
+	add_activation_offload(r, stage, &s);
 	return s;
 }
 
@@ -126,7 +139,8 @@ time_model(const struct run_case *r, const struct block_costs *costs)
 {
 	struct layout one = { 1, 1, 1, 1 };
 	struct train_shape plain = *r->shape;
-	struct stage_time s = { .waits = 0 };
+	struct pass_cost pass = { 0 };
+	struct stage_time s = { .pass = &pass, .stages = 1, .chunks = 1 };
 	struct block *block;
 	int n;
 
@@ -137,32 +151,117 @@ time_model(const struct run_case *r, const struct block_costs *costs)
 	return busy(&s);
 }
 
-/* The pipeline from filling to draining: the slowest stage works m times, the others add one pass
- * each, or where chunks take turns one pass of a chunk. Exact for 1F1B. Each chunk sends to the
- * next, which costs nothing beside other passes; `message` is there and back. Returns the seconds
- * of the slowest stage. */
-static double
-pipeline_time(const struct run_case *r, const struct block_costs *costs, double message,
-    struct step_time *out)
+/* --- the pipeline ----------------------------------------------------------------------------- */
+
+/* Whether some replica of a stage and of the next are on two hosts; the first comes after the last.
+ */
+static bool
+leaves_host(const struct run_case *r, int64_t stage)
+{
+	int64_t p = r->layout->pipeline_model_parallel_size,
+		stride = layout_stride(r->layout, AX_PP), next = (stage + 1) % p,
+		low = stage < next ? stage : next, high = stage < next ? next : stage;
+	double host = r->hw->gpus_per_node;
+
+	return floor((double)(low * stride) / host) !=
+	    floor((double)((high + 1) * stride - 1) / host);
+}
+
+/* x: of the step. */
+static void
+add_messages(const struct run_case *r, const struct operation_list *x, struct pipeline_costs *out)
 {
 	int64_t p = r->layout->pipeline_model_parallel_size;
-	double m = (double)r->shape->num_microbatches, sum = 0, chunks = layout_chunks(r->layout);
+	double bytes = 0;
+
+	for (int i = 0; i < x->count; i++)
+		if (x->item[i].class == OPERATION_STAGES)
+			bytes = x->item[i].bytes;
+	for (int64_t i = 0; i < p; i++)
+		out->message[i] = i < p - 1 || layout_chunks(r->layout) > 1
+		    ? price_message(r, bytes, !leaves_host(r, i))
+		    : 0;
+}
+
+/* Fills in the costs of all stages; returns the slowest. */
+static struct stage_time
+all_stages(const struct run_case *r, const struct block_costs *costs,
+    const struct operation_list *x, struct pipeline_costs *out)
+{
 	struct stage_time slowest = { .waits = 0 };
 
-	for (int64_t i = 0; i < p; i++) {
-		struct stage_time s = stage_time(r, costs, i);
+	memset(out->pass, 0, (size_t)layout_stages(r->layout) * sizeof *out->pass);
+	for (int64_t i = 0; i < r->layout->pipeline_model_parallel_size; i++) {
+		struct stage_time s = stage_time(r, costs, i, &out->pass[i]);
 
-		sum += busy(&s);
-		if (busy(&s) > busy(&slowest))
+		if (i == 0 || busy(&s) > busy(&slowest))
 			slowest = s;
 	}
+	add_messages(r, x, out);
+	return slowest;
+}
+
+void
+time_pipeline(const struct run_case *r, const struct block_costs *costs, struct pipeline_costs *out)
+{
+	struct operation_list x;
+
+	operations_of_step(&x, &r->owned, r->model, r->layout, r->shape);
+	all_stages(r, costs, &x, out);
+}
+
+static double
+pass_of(const void *ctx, int virtual_stage, int microbatch, bool backward)
+{
+	const struct pass_cost *c = &((const struct pipeline_costs *)ctx)->pass[virtual_stage];
+
+	(void)microbatch;
+	return backward ? c->backward : c->forward;
+}
+
+static double
+message_of(const void *ctx, int stage)
+{
+	return ((const struct pipeline_costs *)ctx)->message[stage];
+}
+
+/* The seconds of all stages together, by simulate_total or simulate_bound. */
+static double
+together(const struct run_case *r, const struct pipeline_costs *costs,
+    double (*how)(const struct simulation *s))
+{
+	struct schedule_shape shape =
+	    layout_schedule(r->layout, (int)r->shape->num_microbatches, true);
+	struct simulation s = { &shape, pass_of, message_of, costs };
+
+	return how(&s);
+}
+
+/* Adds the passes of the slowest stage, and what it waits until the last pass of all. Messages
+ * that pass between its passes hold it up at least as long as they take. Returns the seconds of a
+ * micro batch on the slowest stage. */
+static double
+add_pipeline(const struct run_case *r, const struct block_costs *costs,
+    const struct operation_list *x, double (*how)(const struct simulation *s),
+    struct step_time *out)
+{
+	double m = (double)r->shape->num_microbatches, waits, link = 0;
+	struct pipeline_costs all;
+	struct stage_time slowest = all_stages(r, costs, x, &all);
+
+	for (int64_t i = 0; i < r->layout->pipeline_model_parallel_size; i++)
+		link = fmax(link, all.message[i]);
 	for (int i = 0; i < OPERATION_CLASSES; i++)
 		out->part[i] += m * slowest.part[i];
 	out->part[OPERATION_HOST] += m * slowest.waits;
-	out->bubble = (sum - busy(&slowest)) / chunks + (double)(p - 1) * message;
-	out->part[OPERATION_STAGES] += r->layout->overlap_p2p ? 0 : m * chunks * message;
+	waits = fmax(together(r, &all, how) - m * busy(&slowest), 0);
+	if (!r->layout->overlap_p2p)
+		out->part[OPERATION_STAGES] += fmin(waits, m * layout_chunks(r->layout) * 2 * link);
+	out->bubble = waits - out->part[OPERATION_STAGES];
 	return busy(&slowest);
 }
+
+/* --- the step --------------------------------------------------------------------------------- */
 
 /* What of an exchange of data ranks beside `room` seconds of computation is not hidden: it slows
  * the computation down even where it fits. */
@@ -196,18 +295,6 @@ add_step(
 	out->part[OPERATION_HOST] += host;
 }
 
-/* Messages of a chunk and micro batch, there and back. */
-static double
-message_time(const struct run_case *r, const struct operation_list *x)
-{
-	double seconds = 0;
-
-	for (int i = 0; i < x->count; i++)
-		if (x->item[i].class == OPERATION_STAGES)
-			seconds += price_operation(r, &x->item[i]);
-	return seconds;
-}
-
 /* The sums by which plans are compared. */
 static void
 sum_parts(struct step_time *t)
@@ -222,8 +309,9 @@ sum_parts(struct step_time *t)
 	t->total = t->compute + t->memory + t->tp + t->cp + t->ep + t->bubble + t->dp + t->other;
 }
 
-void
-time_step_of(const struct run_case *r, const struct block_costs *costs, struct step_time *out)
+static void
+step(const struct run_case *r, const struct block_costs *costs,
+    double (*how)(const struct simulation *s), struct step_time *out)
 {
 	double nodes = ceil((double)layout_world(r->layout) / r->hw->gpus_per_node), pass, straggle,
 	       inside;
@@ -231,7 +319,7 @@ time_step_of(const struct run_case *r, const struct block_costs *costs, struct s
 
 	memset(out, 0, sizeof *out);
 	operations_of_step(&x, &r->owned, r->model, r->layout, r->shape);
-	pass = pipeline_time(r, costs, message_time(r, &x), out);
+	pass = add_pipeline(r, costs, &x, how, out);
 	add_step(r, &x, pass, out);
 	out->part[OPERATION_HOST] += r->hw->step_ms * 1e-3;
 	sum_parts(out);
@@ -239,6 +327,21 @@ time_step_of(const struct run_case *r, const struct block_costs *costs, struct s
 	straggle = out->total * (straggling * log2(nodes) + straggling_inside * log2(inside));
 	out->part[OPERATION_HOST] += straggle;
 	sum_parts(out);
+}
+
+void
+time_step_of(const struct run_case *r, const struct block_costs *costs, struct step_time *out)
+{
+	step(r, costs, simulate_total, out);
+}
+
+double
+time_bound(const struct run_case *r, const struct block_costs *costs)
+{
+	struct step_time t;
+
+	step(r, costs, simulate_bound, &t);
+	return t.total;
 }
 
 void

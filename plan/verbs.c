@@ -53,20 +53,52 @@ run_mem(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return rc;
 }
 
+/* The simulated step of the layout that was typed. */
+static int
+simulate_typed(const struct opt_parse *p, int argc, char **argv, struct timeline *t, struct err *e)
+{
+	const struct plan_config *cfg = p->cfg;
+	struct hardware hw;
+	struct run_plan plan;
+	int rc = time_needs(p, e) < 0 ? CLI_USAGE : resolve(p, argc, argv, &plan, e);
+
+	if (rc == 0 && timeline_check(&cfg->timeline, &plan, e) < 0)
+		rc = CLI_USAGE;
+	if (rc == 0) {
+		time_device(p, &plan, &hw);
+		timeline_make(t, &plan, &hw, &cfg->timeline);
+	}
+	return rc;
+}
+
 /* mplan draw: the passes of a step. */
 static int
 run_draw(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
 	const struct plan_config *cfg = p->cfg;
-	struct run_plan plan;
 	struct timeline t;
-	int rc = resolve(p, argc, argv, &plan, e);
+	int rc = simulate_typed(p, argc, argv, &t, e);
 
 	if (rc)
 		return rc;
-	if (timeline_make(&t, &plan, (enum draw_order)cfg->draw.order, e) < 0)
-		return CLI_USAGE;
-	timeline_print(&t, &cfg->draw, stdout);
+	draw(&t, &cfg->draw, stdout);
+	timeline_release(&t);
+	return 0;
+}
+
+/* mplan simulate: what each stage of a step computes, and how long it waits. */
+static int
+run_simulate(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	struct str said = { 0 };
+	struct timeline t;
+	int rc = simulate_typed(p, argc, argv, &t, e);
+
+	if (rc)
+		return rc;
+	timeline_say(&t, &said);
+	cli_notes(&said);
+	timeline_table(&t, stdout);
 	timeline_release(&t);
 	return 0;
 }
@@ -177,7 +209,15 @@ const struct verb plan_draw = { .name = "draw",
 	.opts = plan_draw_opts,
 	.cfg_size = sizeof(struct plan_config),
 	.run_given = run_draw,
-	.common = PLAN_COMMON };
+	.common = "gpu " PLAN_COMMON };
+
+const struct verb plan_simulate = { .name = "simulate",
+	.operands = "",
+	.summary = "print what each pipeline stage computes and waits in a step",
+	.opts = plan_simulate_opts,
+	.cfg_size = sizeof(struct plan_config),
+	.run_given = run_simulate,
+	.common = "gpu " PLAN_COMMON };
 
 const struct verb plan_time = { .name = "time",
 	.operands = "",

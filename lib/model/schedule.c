@@ -58,7 +58,7 @@ pass_at(const struct schedule_shape *s, int stage, int i)
 
 	if (s->num_chunks > 1)
 		ahead = 2 * ahead + (s->num_chunks - 1) * s->group_size;
-	warm_up = s->training && ahead < n ? ahead : n;
+	warm_up = s->training && ahead < n && !s->gpipe ? ahead : n;
 	k = i - warm_up;
 	if (k < 0)
 		return nth(s, i, false);
@@ -360,6 +360,18 @@ schedule_make(
 	return count;
 }
 
+void
+schedule_make_all(
+    const struct schedule_shape *s, struct action **out, int *count, struct schedule_use *use)
+{
+	struct plan t = { .s = s };
+
+	time_passes(&t.times, s);
+	for (int i = 0; i < s->num_stages; i++)
+		count[i] = make(&t, i, &out[i], &use[i]);
+	passes_release(&t.times);
+}
+
 /* The fewest micro batches that use as much: between the first and the last groups the list is
  * periodic. */
 static struct schedule_shape
@@ -389,16 +401,14 @@ schedule_count(const struct schedule_shape *s, int stage, struct schedule_use *u
 static void
 count_all(const struct schedule_shape *s, struct schedule_use *use)
 {
-	struct plan t = { .s = s };
+	struct action **list = mem_alloc((size_t)s->num_stages, sizeof *list);
+	int *count = mem_alloc((size_t)s->num_stages, sizeof *count);
 
-	time_passes(&t.times, s);
-	for (int i = 0; i < s->num_stages; i++) {
-		struct action *list;
-
-		make(&t, i, &list, &use[i]);
-		free(list);
-	}
-	passes_release(&t.times);
+	schedule_make_all(s, list, count, use);
+	for (int i = 0; i < s->num_stages; i++)
+		free(list[i]);
+	free(list);
+	free(count);
 }
 
 static size_t
@@ -430,7 +440,8 @@ same_shape(const struct schedule_shape *a, const struct schedule_shape *b)
 {
 	return a->num_stages == b->num_stages && a->num_chunks == b->num_chunks &&
 	    a->num_microbatches == b->num_microbatches && a->group_size == b->group_size &&
-	    a->training == b->training && a->overlap == b->overlap && same_layers(a, b);
+	    a->training == b->training && a->overlap == b->overlap && a->gpipe == b->gpipe &&
+	    same_layers(a, b);
 }
 
 void

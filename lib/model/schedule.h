@@ -55,6 +55,9 @@ struct schedule_shape {
 	 * have a tail. NULL: none has */
 	const int *layers;
 	int slot_layers;
+	/* all forward passes before all backward ones, for comparison (Huang 2019,
+	 * arXiv:1811.06965); needs one chunk */
+	bool gpipe;
 };
 
 /* The count of each kind of number in a list. */
@@ -66,6 +69,9 @@ struct schedule_use {
  * requires schedule_fits. */
 int schedule_make(
     const struct schedule_shape *s, int stage, struct action **out, struct schedule_use *use);
+/* The lists of all stages with their lengths and uses, of which each array has num_stages. */
+void schedule_make_all(
+    const struct schedule_shape *s, struct action **out, int *count, struct schedule_use *use);
 /* The use of a stage's list without making it, in time that does not grow with the micro batches.
  */
 void schedule_count(const struct schedule_shape *s, int stage, struct schedule_use *use);

@@ -44,7 +44,7 @@ column()
 	refused 2 "mplan: unknown verb 'tyme'; --help lists the verbs" mplan tyme
 	run -0 mplan --help
 	help=$output
-	for verb in check mem draw time search; do
+	for verb in check mem draw simulate time search; do
 		[[ "$help" == *"  $verb "* ]]
 		run -0 mplan "$verb" --help
 		[[ "$output" == "usage: mplan $verb [options]"* ]]
@@ -312,17 +312,50 @@ column()
 
 @test "draw: the passes of a step, the bubble, a table" {
 	run -0 --separate-stderr mplan draw --config tiny.conf --world-size 2 --width 18 \
-		--pipeline-model-parallel-size 2 --global-batch-size 2 --vocab-size 16 \
+		--pipeline-model-parallel-size 2 --global-batch-size 2 --vocab-size 16 --gpu h200 \
 		--num-layers 32 --num-layers-per-virtual-pipeline-stage 16
-	[[ "${lines[0]}" == "  0 "001*aaa*bb* ]] && [[ "${lines[1]}" == "  1 "..*0*aa*1*bb*... ]]
+	[[ "${lines[0]}" == "  0 "01*aaa*bb* ]] && [[ "${lines[1]}" == "  1 ".*0*aa*1*bb*... ]]
 	[[ "${lines[2]}" == "stages compute 6"?.?" % of the time" ]]
 	run -0 mplan draw --config tiny.conf --world-size 2 --pipeline-model-parallel-size 2 \
-		--global-batch-size 4 --num-virtual-stages-per-pipeline-rank 2 --passes
+		--global-batch-size 4 --num-virtual-stages-per-pipeline-rank 2 --passes --gpu h200
 	[ "${lines[0]}" = "$(printf 'stage\tpass\tchunk\tmicrobatch\tstart\tend')" ]
 	[ "${#lines[@]}" = 33 ]
 	refused 2 "mplan: --order gpipe: needs one chunk of layers a stage, not 2" \
 		mplan draw --config tiny.conf --world-size 2 --pipeline-model-parallel-size 2 \
-		--global-batch-size 4 --num-virtual-stages-per-pipeline-rank 2 --order gpipe
+		--global-batch-size 4 --num-virtual-stages-per-pipeline-rank 2 --order gpipe \
+		--gpu h200
+	refused 2 "mplan: --gpu: is needed, or --tflops and what else is known of the device" \
+		mplan draw --config tiny.conf --world-size 2
+}
+
+@test "simulate: stages wait for the slowest; replicas cost nothing; deviations have a seed" {
+	stages="--config 8b.conf --gpu h200 --pipeline-model-parallel-size 4"
+	# shellcheck disable=SC2086 # options
+	run -0 --separate-stderr mplan simulate $stages --world-size 64 --global-batch-size 128
+	[ "${lines[0]}" = "stage	passes_seconds	messages_seconds	wait_seconds	busy" ]
+	few=$(column 1-5 <<<"$output")
+	echo "$few" | awk 'NF != 5 || $2 + $3 + $4 < 0.999 * ($2 / $5) { exit 1 }
+		{ t = $2 + $3 + $4 } NR > 1 && (t / last - 1) ^ 2 > 1e-8 { exit 1 } { last = t }
+		END { exit NR != 4 }'
+	[[ "$stderr" == "mplan: 4 stages take "*" s, no less than "*" in any order, and compute "* ]]
+	# shellcheck disable=SC2086 # options
+	run -0 --separate-stderr mplan simulate $stages --world-size 65536 --global-batch-size 131072
+	[ "$(column 1-5 <<<"$output")" = "$few" ]
+	# shellcheck disable=SC2086 # options
+	run -0 --separate-stderr mplan simulate $stages --world-size 64 --global-batch-size 128 \
+		--slow-stage 2 --slow-factor 1.5
+	column 2 <<<"$output" | paste - <(cut -f 2 <<<"$few") |
+		awk '{ ok = ok " " ($1 / $2 > 1.4999) } END { exit ok != " 0 0 1 0" }'
+	# shellcheck disable=SC2086 # options
+	for seed in 1 1 2; do
+		mplan simulate -q $stages --world-size 64 --global-batch-size 128 --seed $seed \
+			--pass-deviation 0.1
+	done >all
+	[ "$(sed -n 2,5p all)" = "$(sed -n 7,10p all)" ]
+	[ "$(sed -n 2,5p all)" != "$(sed -n 12,15p all)" ]
+	# shellcheck disable=SC2086 # options
+	refused 2 "mplan: --slow-stage 4: stages are numbered from 0 to 3" mplan simulate $stages \
+		--world-size 64 --global-batch-size 128 --slow-stage 4 --slow-factor 2
 }
 
 @test "search: the best plans, and a plan that check and mem accept" {

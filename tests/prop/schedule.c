@@ -333,7 +333,7 @@ check_shape(const struct schedule_shape *s)
 static void
 check_one_chunk(int p, int m)
 {
-	struct schedule_shape s = { p, 1, m, p, true, false, NULL, 0 };
+	struct schedule_shape s = { p, 1, m, p, true, false, NULL, 0, false };
 	struct schedule_use use;
 
 	CHECK(check_shape(&s) == (F + B) * (m + p - 1));

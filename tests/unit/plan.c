@@ -182,7 +182,8 @@ test_mapping(void)
 
 	l.use_tp_pp_dp_mapping = true;
 	stages = timed(&hw, l, 4, 8, SHARDING_NONE);
-	CHECK(stages.dp > data.dp && stages.other < data.other && stages.bubble < data.bubble);
+	CHECK(stages.dp > data.dp && stages.other < data.other &&
+	    stages.other + stages.bubble < data.other + data.bubble);
 	CHECK_NEAR(stages.compute, data.compute, 1e-12);
 	CHECK_NEAR(stages.tp, data.tp, 1e-12);
 }
@@ -201,7 +202,7 @@ test_directions(void)
 	a = timed(&hw, (struct layout){ 1, 1, 1, 4 }, 4, 8, SHARDING_NONE);
 	b = timed(&hw, (struct layout){ 1, 1, 1, 4 }, 4, 32, SHARDING_NONE);
 	CHECK(a.bubble / a.total > b.bubble / b.total && b.bubble > 0);
-	CHECK_NEAR(a.bubble, b.bubble, 1e-9);
+	CHECK_NEAR(a.bubble, b.bubble, 0.005);
 	CHECK(a.total < one.total && a.total > one.total / 4);
 	/* Tensor ranks share the GEMMs and pay for communication, the more the slower the link. */
 	a = timed(&hw, (struct layout){ 8, 1, 1, 1 }, 4, 8, SHARDING_NONE);
@@ -445,14 +446,16 @@ test_search(void)
 	in.keep_recompute = in.keep_offload = in.keep_optimizer = true;
 	in.keep_sharding = true;
 	in.shape.sharding = SHARDING_OPTIM;
-	/* Chunks of its layers take turns on a stage, from 1 to 8; equal ones wait the less the
-	 * more they are. */
+	in.overlap_p2p = true;
+	/* Chunks of its layers take turns on a stage, from 1 to 8. Two equal ones wait less
+	 * than one; of more, the head beside few layers holds all others up. */
 	CHECK(search_run(&s, &in, &e) == 0 && s.count >= 8);
 	for (int i = 0; i < s.count; i++)
 		for (int k = 0; k < s.count; k++)
 			CHECK(s.item[i].split != s.item[k].split ||
 			    s.item[i].split != SPLIT_EQUAL ||
-			    layout_chunks(&s.item[i].layout) <= layout_chunks(&s.item[k].layout) ||
+			    layout_chunks(&s.item[k].layout) > 1 ||
+			    layout_chunks(&s.item[i].layout) != 2 ||
 			    s.item[i].time.bubble < s.item[k].time.bubble);
 	search_release(&s);
 	in.split.num_virtual_stages_per_pipeline_rank = 1;
