@@ -337,8 +337,9 @@ parity-hosts: tests
 # N models of each FAMILY, and the tokenizers in GOLDEN, against PYTHON's torch and transformers.
 python_with = PATH=$(abspath $(B)):$$PATH OMP_NUM_THREADS=1 \
 	$(or $(PYTHON),python3) tests/golden
-test-hf: $(progs)
+test-hf: $(progs) $(B)/tests/tools/hf_decoded
 	@$(python_with)/family.py -n $(or $(N),8) $(FAMILY)
+	@PATH=$(abspath $(B)/tests/tools):$$PATH; $(python_with)/quantised.py
 	@[ -z "$(GOLDEN)" ] || $(python_with)/family_tokens.py $(golden)
 # N changes of the config.json of models of each FAMILY, against PYTHON's transformers 5.
 test-mutations: $(progs)

@@ -12,6 +12,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
 #include "lib/ckpt/hf_bin.h"
+#include "lib/ckpt/hf_decode.h"
 #include "lib/ckpt/hf_front.h"
 #include "lib/ckpt/hfdir.h"
 
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_BYTES = IO_PATH + 400, COMPARED = 1 << 16 /* elements at once */ };
+enum { PATH_BYTES = IO_PATH + 400 };
 
 static const size_t index_max = (size_t)1 << 28;
 
@@ -36,6 +37,7 @@ struct hfdir {
 	char **name;                 /* of the files */
 	struct hfdir_tensor *tensor; /* sorted by name */
 	struct hf_index index;       /* nothing for a single file */
+	struct mem_pool pool;        /* of what is decoded */
 };
 
 /* dir/name; an error when it does not fit, since a truncated path could name another file. */
@@ -256,52 +258,6 @@ compare_tensors(const void *a, const void *b)
 	return order ? order : strcmp(x->file, y->file);
 }
 
-/* Compares in double, which holds every number of the types of weights. */
-static bool
-same_numbers(const struct hfdir_tensor *a, const struct hfdir_tensor *b, const struct slice *box)
-{
-	int64_t n = slice_elements(box);
-	double *x = mem_alloc((size_t)n, sizeof *x), *y = mem_alloc((size_t)n, sizeof *y);
-	char *raw = mem_alloc((size_t)n, sizeof(double));
-	bool same;
-
-	torch_tensor_read(&a->view, box, raw);
-	dtype_convert(x, DTYPE_F64, raw, a->view.dtype, n);
-	torch_tensor_read(&b->view, box, raw);
-	dtype_convert(y, DTYPE_F64, raw, b->view.dtype, n);
-	same = dtype_same(x, y, DTYPE_F64, n);
-	free(x);
-	free(y);
-	free(raw);
-	return same;
-}
-
-bool
-hfdir_same(const struct hfdir_tensor *a, const struct hfdir_tensor *b)
-{
-	struct slice whole, box[SLICE_FLAT_MAX];
-	int64_t total;
-	bool same = true;
-
-	if (!dtype_is_float(a->view.dtype) || !dtype_is_float(b->view.dtype) ||
-	    a->ndim != b->ndim || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape))
-		return false;
-	if (a->view.data == b->view.data && a->view.dtype == b->view.dtype &&
-	    a->is_dense == b->is_dense)
-		return true;
-	whole = slice_whole(a->ndim, a->shape);
-	total = a->ndim ? slice_elements(&whole) : 0;
-	for (int64_t at = 0; same && at < total; at += COMPARED) {
-		int n = slice_flat(&whole, at, total - at < COMPARED ? total - at : COMPARED, box);
-
-		for (int i = 0; same && i < n; i++)
-			same = same_numbers(a, b, &box[i]);
-	}
-	map_forget_part(a->view.data, a->is_dense ? a->bytes : 0);
-	map_forget_part(b->view.data, b->is_dense ? b->bytes : 0);
-	return same;
-}
-
 /* A copy in another file: of one type, with the same bytes. */
 static bool
 is_copy(const struct hfdir_tensor *a, const struct hfdir_tensor *b)
@@ -358,6 +314,17 @@ open_sharded(struct hfdir *h, const char *index, struct err *e)
 	return rc;
 }
 
+int
+hfdir_decode(struct hfdir *h, const struct config_quantised *how)
+{
+	int decoded;
+
+	h->count = hf_decode_find(h->tensor, h->count, how, &h->pool, &decoded);
+	if (h->count)
+		qsort(h->tensor, (size_t)h->count, sizeof *h->tensor, compare_tensors);
+	return decoded;
+}
+
 struct hfdir *
 hfdir_open(const char *path, struct err *e)
 {
@@ -391,6 +358,7 @@ hfdir_close(struct hfdir *h)
 	free(h->tensor);
 	hf_index_release(&h->index);
 	hf_front_release(&h->front);
+	mem_pool_release(&h->pool);
 	free(h);
 }
 

@@ -14,24 +14,10 @@
 
 #include "lib/base/err.h"
 #include "lib/base/str.h"
-#include "lib/ckpt/safetensors.h"
-#include "lib/ckpt/torchzip.h"
+#include "lib/ckpt/hf_tensor.h"
+#include "lib/model/family.h"
 
 #include <stdbool.h>
-
-/* A tensor of any file. */
-struct hfdir_tensor {
-	const char *name, *file;
-	const char *dtype_name;
-	const char *why; /* why it is no tensor; NULL: it is one */
-	int ndim;
-	int64_t shape[SAFETENSORS_DIMS];
-	uint64_t bytes;
-	bool is_dense; /* row-major */
-	/* its elements, borrowed until close; of no type where it has more than SLICE_DIMS
-	 * dimensions, or elements that are only copied */
-	struct torch_tensor view;
-};
 
 struct hfdir;
 
@@ -43,6 +29,16 @@ int hfdir_count(const struct hfdir *h);
 const struct hfdir_tensor *hfdir_at(const struct hfdir *h, int i);              /* sorted by name */
 const struct hfdir_tensor *hfdir_find(const struct hfdir *h, const char *name); /* or NULL */
 int hfdir_num_files(const struct hfdir *h);
+/* Joins the tensors that are quantised as config.json says; call it once, before any tensor is
+ * asked for. Returns how many were joined. */
+int hfdir_decode(struct hfdir *h, const struct config_quantised *how);
+/* The box of a tensor, row-major and dense. */
+struct hfdir_box {
+	struct slice slice;
+	enum dtype as;   /* the type of its view; of a quantised tensor FP32 too */
+	bool transposed; /* the last two dimensions of the result are swapped */
+};
+int hfdir_read(const struct hfdir_tensor *t, const struct hfdir_box *box, void *dst, struct err *e);
 /* Whether two tensors have the same numbers, in whatever types. */
 bool hfdir_same(const struct hfdir_tensor *a, const struct hfdir_tensor *b);
 /* Compares files with their checksums, where they have them; adds lines, returns how many. */

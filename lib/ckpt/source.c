@@ -193,8 +193,17 @@ source_of_run(const struct source *s, const char *name)
 	return NULL;
 }
 
+/* A box as it is stored, or of what is rounded to that in FP32. */
+static int
+read_all_bits(struct source *s, const struct source_part *p, const struct source_stored *t,
+    void *dst, struct err *e)
+{
+	return t->rounded ? s->kind->read_exact(s, p, dst, e) : s->kind->read(s, p, dst, e);
+}
+
 /* What is stored in another type is read and converted in chunks: each is a range of the box in
- * row-major order, which is a few boxes. */
+ * row-major order, which is a few boxes. What was rounded to its type is read with all bits, so
+ * that it is rounded once. */
 int
 source_read(
     struct source *s, const struct source_part *p, enum dtype dtype, void *dst, struct err *e)
@@ -216,6 +225,9 @@ source_read(
 		return 0;
 	if (t.dtype == dtype)
 		return s->kind->read(s, p, dst, e);
+	t.dtype = t.rounded ? DTYPE_F32 : t.dtype;
+	if (t.dtype == dtype)
+		return read_all_bits(s, p, &t, dst, e);
 	most = total < CONVERT_CHUNK ? total : CONVERT_CHUNK;
 	raw = mem_alloc((size_t)most, dtype_size(t.dtype));
 	for (int64_t at = 0; at < total && rc == 0; at += most) {
@@ -228,7 +240,7 @@ source_read(
 			struct dtype_lost lost;
 
 			part.slice = slice[i];
-			rc = s->kind->read(s, &part, raw, e);
+			rc = read_all_bits(s, &part, &t, raw, e);
 			if (rc < 0)
 				break;
 			dtype_convert(to, dtype, raw, t.dtype, n);

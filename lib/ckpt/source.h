@@ -70,6 +70,7 @@ struct source_part {
 struct source_stored {
 	enum dtype dtype;   /* of the part's copy; F64, F32, BF16 or F16 */
 	int copies, pieces; /* of copy 0; each at least 1 */
+	bool rounded;       /* its numbers have more bits, which the kind's read_exact gives */
 };
 
 struct source_kind {
@@ -87,6 +88,9 @@ struct source_kind {
 	/* The box in the stored type, row-major and dense, into dst. The part is one that find
 	 * finds, and the box is inside. What was read does not stay in this process's memory. */
 	int (*read)(struct source *s, const struct source_part *p, void *dst, struct err *e);
+	/* The same in FP32, of what read rounds to the stored type; NULL: there is nothing of the
+	 * kind. */
+	int (*read_exact)(struct source *s, const struct source_part *p, void *dst, struct err *e);
 	/* Adds a line for everything wrong that only reading every byte shows, except that copies
 	 * differ and that numbers are not finite, which is asked of every kind; NULL: nothing. May
 	 * skip what was read before. Returns the number of lines. */

@@ -72,7 +72,9 @@ explain(const struct hf_source *h, const struct param *p, const struct family_pl
 	} else if (!t) {
 		str_addf(why, "tensor '%s' is missing", name);
 	} else if (t->why) {
-		str_addf(why, "tensor '%s' is none: %s", t->name, t->why);
+		str_addf(why, "tensor '%s' %s: %s", t->name,
+		    t->decode.code == HF_STORED ? "is none" : "is quantised and not decoded",
+		    t->why);
 	} else if (!dtype_is_float(t->view.dtype)) {
 		str_addf(why, "tensor '%s' is %s; F64, F32, BF16 and F16 are read", t->name,
 		    t->dtype_name);
@@ -265,6 +267,28 @@ choose_prefixes(struct hf_source *h)
 		hf_names_choose(&h->names, h->dir, place.name);
 }
 
+/* Joins what is quantised by a method that is read, with a note. */
+static int
+decode(struct hf_source *h, struct err *e)
+{
+	const struct config_quantised *q = &h->rest.quantised;
+	struct source *s = &h->s;
+	int n;
+
+	if (!*q->method)
+		return 0;
+	if (!q->decoded)
+		return err_at(e, s->path, 0, "is quantised by %s; start from the unquantised model",
+		    q->method);
+	n = hfdir_decode(h->dir, q);
+	str_addf(&h->rest.notes, "%s: %d tensors of %s", s->path, n, q->method);
+	if (q->block[0])
+		str_addf(&h->rest.notes, " in blocks of %lld x %lld", (long long)q->block[0],
+		    (long long)q->block[1]);
+	str_adds(&h->rest.notes, " are decoded, to BF16 where no other type is asked for\n");
+	return 0;
+}
+
 /* The model of the directory's config.json. */
 static int
 read_config(struct hf_source *h, struct err *e)
@@ -274,11 +298,8 @@ read_config(struct hf_source *h, struct err *e)
 
 	if (!f)
 		return -1;
-	if (*h->rest.quantised)
-		return err_at(e, s->path, 0, "is quantised by %s; start from the unquantised model",
-		    h->rest.quantised);
 	h->family = *f;
-	return 0;
+	return decode(h, e);
 }
 
 /* The files are found first: they tell what a directory without a config.json is. */
@@ -327,60 +348,19 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 	const struct hfdir_tensor *t = entry_of(s, p, &place);
 
 	if (t)
-		*out = (struct source_stored){ t->view.dtype, 1, 1 };
+		*out = (struct source_stored){ t->view.dtype, 1, 1, t->decode.code != HF_STORED };
 	return t;
-}
-
-/* A box of a row-major tensor, whose pages are given back. */
-static void
-read_dense(const struct hfdir_tensor *t, const struct slice *slice, void *dst)
-{
-	struct slice whole = slice_whole(t->ndim, t->shape);
-	size_t size = dtype_size(t->view.dtype);
-	int64_t first, n = slice_span(slice, &whole, &first);
-	const unsigned char *bytes = t->view.data + (size_t)first * size;
-
-	map_will_need(bytes, (uint64_t)n * size);
-	slice_copy(dst, slice, t->view.data, &whole, slice, size);
-	map_forget_part(bytes, (uint64_t)n * size);
-}
-
-static void
-read_box(const struct hfdir_tensor *t, const struct slice *slice, void *dst)
-{
-	if (t->is_dense)
-		read_dense(t, slice, dst);
-	else
-		torch_tensor_read(&t->view, slice, dst);
-}
-
-/* Copied first and transposed afterwards, so that the copy runs along rows. */
-static void
-read_slice(const struct hfdir_tensor *t, const struct family_place *place, const struct slice *of,
-    void *dst)
-{
-	struct slice slice = family_stored_slice(place, of);
-	size_t size = dtype_size(t->view.dtype);
-	void *stored;
-
-	if (!place->transposed) {
-		read_box(t, &slice, dst);
-		return;
-	}
-	stored = mem_alloc((size_t)slice_elements(&slice), size);
-	read_box(t, &slice, stored);
-	slice_transpose(dst, stored, slice.count[0], slice.count[1], size);
-	free(stored);
 }
 
 /* A box of the parameter is a box of the stored tensor, or one in each run. A storage of torch is
  * compared with its checksum when it is first read. */
 static int
-read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
+read_as(struct source *s, const struct source_part *p, enum dtype as, void *dst, struct err *e)
 {
 	struct family_place place;
 	const struct hfdir_tensor *t = entry_of(s, p, &place);
 	int64_t end = p->slice.start[0] + p->slice.count[0], height = place.slice.count[0];
+	struct hfdir_box box = { .as = as, .transposed = place.transposed };
 	struct slice slice = p->slice;
 
 	if (torch_tensor_check(&t->view, e) < 0) {
@@ -388,14 +368,32 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 		return -1;
 	}
 	for (; slice.start[0] < end; slice.start[0] += slice.count[0]) {
+		struct err why;
+
 		slice.count[0] = end - slice.start[0];
 		if (place.runs > 1)
 			slice.count[0] =
 			    int64_min(slice.count[0], height - slice.start[0] % height);
-		read_slice(t, &place, &slice, dst);
-		dst = (char *)dst + (size_t)slice_elements(&slice) * dtype_size(t->view.dtype);
+		box.slice = family_stored_slice(&place, &slice);
+		if (hfdir_read(t, &box, dst, &why) < 0)
+			return err_at(e, s->path, 0, "%s", why.msg);
+		dst = (char *)dst + (size_t)slice_elements(&slice) * dtype_size(as);
 	}
 	return 0;
+}
+
+static int
+read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
+{
+	struct family_place place;
+
+	return read_as(s, p, entry_of(s, p, &place)->view.dtype, dst, e);
+}
+
+static int
+read_exact(struct source *s, const struct source_part *p, void *dst, struct err *e)
+{
+	return read_as(s, p, DTYPE_F32, dst, e);
 }
 
 /* Of names, types, shapes and places, and of the first elements of each tensor: all bytes would
@@ -414,6 +412,8 @@ header_hash(const struct source *s)
 		hash_stream_add(h, t->shape, (size_t)t->ndim * sizeof *t->shape);
 		if (t->is_dense)
 			hash_stream_add(h, t->view.data, t->bytes < FIRST ? t->bytes : FIRST);
+		if (t->decode.scales && t->bytes)
+			hash_stream_add(h, t->decode.scales, 1);
 	}
 	return hash_stream_free(h);
 }
@@ -437,6 +437,7 @@ const struct source_kind source_hf = {
 	.open = open_directory,
 	.find = find_part,
 	.read = read_part,
+	.read_exact = read_exact,
 	.verify = verify,
 	.hash = header_hash,
 	.close = release,

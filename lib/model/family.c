@@ -207,9 +207,28 @@ text_config(const struct json_value *root, struct json_value **items)
 	return joined;
 }
 
+/* The two sizes of "weight_block_size"; false where it is something else. */
+static bool
+read_block(const struct json_value *sizes, int64_t block[2])
+{
+	enum { LARGEST = 1 << 20 };
+
+	if (family_is_off(sizes))
+		return true;
+	for (int i = 0; i < 2; i++) {
+		if (sizes->type != JSON_ARRAY || sizes->len != 2 ||
+		    sizes->item[i].type != JSON_INT || sizes->item[i].integer < 1 ||
+		    sizes->item[i].integer > LARGEST)
+			return false;
+		block[i] = sizes->item[i].integer;
+	}
+	return true;
+}
+
 /* How the weights are quantised, by the word for it. */
 static void
-read_quantised(const struct json_value *config, const struct json_value *root, char out[64])
+read_quantised(
+    const struct json_value *config, const struct json_value *root, struct config_quantised *out)
 {
 	static const char key[] = "quantization_config";
 	const struct json_value *q = json_get(config, key), *method;
@@ -219,8 +238,13 @@ read_quantised(const struct json_value *config, const struct json_value *root, c
 	if (family_is_off(q))
 		return;
 	method = json_get(q, "quant_method");
-	snprintf(out, 64, "%s",
+	snprintf(out->method, sizeof out->method, "%s",
 	    method && method->type == JSON_STRING ? method->string : "an unknown method");
+	out->decoded = !strcmp(out->method, "mxfp4") || !strcmp(out->method, "fp8");
+	if (!read_block(json_get(q, "weight_block_size"), out->block)) {
+		snprintf(out->method, sizeof out->method, "fp8 in blocks of no known size");
+		out->decoded = false;
+	}
 }
 
 /* Everything of a file but the model. */
@@ -237,7 +261,7 @@ read_besides(const struct family *f, const struct json_value *config, const stru
 	for (int i = 0; i < 2; i++)
 		if (json_get(config, mtp[i]) && json_get(config, mtp[i])->type == JSON_INT)
 			rest->num_mtp_layers = json_get(config, mtp[i])->integer;
-	read_quantised(config, root, rest->quantised);
+	read_quantised(config, root, &rest->quantised);
 	json_string(root, "model_type", "", &type, NULL);
 	if (rest->other_modality)
 		str_addf(

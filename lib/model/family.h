@@ -55,12 +55,20 @@ int family_check(const struct family *f, const struct model_config *c, struct er
 /* The first family that fits a config; NULL with the reason of the nearest if none does. */
 const struct family *family_of(const struct model_config *c, struct err *e);
 
+/* How weights are quantised. */
+struct config_quantised {
+	char method[64]; /* "": they are not */
+	bool decoded;    /* the method is one of those that lib/ckpt/hf_decode.h reads */
+	/* rows and columns of the blocks of fp8 that have one factor each; 0: the tensor has one */
+	int64_t block[2];
+};
+
 /* What a config.json says besides the model. */
 struct config_rest {
 	struct str notes;       /* lines */
 	bool other_modality;    /* there are towers of images or sound in the files */
 	int64_t num_mtp_layers; /* that predict later tokens */
-	char quantised[64];     /* how the weights are, "" if they are not */
+	struct config_quantised quantised;
 };
 void config_rest_release(struct config_rest *rest);
 

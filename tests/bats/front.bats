@@ -83,10 +83,47 @@ same()
 	cp -R plain meta
 	mv meta/model.safetensors meta/consolidated.safetensors
 	refuses meta "meta: holds consolidated files in the form of Meta or Mistral, which is not read: give the model in the form of transformers"
-	cp -R plain gptq
-	sed 's/"hidden_size"/"quantization_config": {"quant_method": "gptq"}, &/' \
-		plain/config.json >gptq/config.json
-	refuses gptq "gptq: is quantised by gptq; start from the unquantised model"
+}
+
+@test "blocks of FP8 are decoded alike by every tool; other methods are refused by name" {
+	note="$bin/fp8: 7 tensors of fp8 in blocks of 4 x 6 are decoded, to BF16 where no other type is asked for"
+	fails 0 "mckpt: $note" mckpt import "$bin/fp8" ck
+	run -0 --separate-stderr mexport "$bin/fp8" out
+	[ "${stderr_lines[0]}" = "mexport: $note" ]
+	mexport -q ck out-ck
+	mexport -q "$bin/decoded" out-decoded
+	cmp out/model.safetensors out-decoded/model.safetensors
+	cmp out-ck/model.safetensors out-decoded/model.safetensors
+	cmp out/config.json out-decoded/config.json
+	run --separate-stderr mtrain --model "$bin/fp8" --pretrained-checkpoint "$bin/fp8" \
+		--num-threads 1 --mock-data --seq-length 8 --micro-batch-size 1 --lr 1e-3 \
+		--global-batch-size 1 --train-iters 1 --eval-iters 0
+	[ "$status" = 0 ]
+	[[ $stderr = *"mtrain: $note"* ]]
+	mckpt verify "$bin/fp8"
+	cp -R "$bin/fp8" other
+	for block in '[4, 8]' '[4]' '4'; do
+		tr -d '\n' <"$bin/fp8/config.json" | sed "s/\(weight_block_size\": \)[^]]*]/\1$block/" \
+			>other/config.json
+		run --separate-stderr mckpt import other bad
+		[ "$status" = 1 ]
+		echo "$stderr" >>said
+	done
+	run -0 cat said
+	[ "$output" = "mckpt: other: 1 tensors of fp8 in blocks of 4 x 8 are decoded, to BF16 where no other type is asked for
+mckpt: other: tensor 'model.layers.0.self_attn.q_proj.weight' is quantised and not decoded: its factors 'model.layers.0.self_attn.q_proj.weight_scale_inv' do not have the shape of blocks of 4 x 8 (and 5 more; mckpt verify lists them)
+mckpt: other: is quantised by fp8 in blocks of no known size; start from the unquantised model
+mckpt: other: is quantised by fp8 in blocks of no known size; start from the unquantised model" ]
+	for method in gptq awq bitsandbytes compressed-tensors modelopt hqq aqlm torchao fbgemm_fp8 \
+		unheard-of; do
+		sed "s/\"hidden_size\"/\"quantization_config\": {\"quant_method\": \"$method\"}, &/" \
+			"$bin/plain/config.json" >plain/config.json
+		fails 1 "mckpt: plain: is quantised by $method; start from the unquantised model" \
+			mckpt import plain bad
+	done
+	fails 1 "mexport: plain: is quantised by unheard-of; start from the unquantised model" \
+		mexport plain bad
+	[ ! -e bad ]
 }
 
 @test "members of config.json that nobody reads are named" {

@@ -3,7 +3,8 @@
 
 DIR/sharded has pytorch_model-*.bin and their index, which names a buffer that is in no file; DIR/one a single file in which
 the tied output table shares the embedding's storage, one tensor is a transposed view, and a buffer is left; DIR/plain the
-same weights as model.safetensors. Run with torch 2.15.
+same weights as model.safetensors; DIR/fp8 these in blocks of FP8 with 4 rows and 6 columns, and DIR/decoded what they
+decode to in BF16. Run with torch 2.15.
 """
 import json
 import os
@@ -15,6 +16,8 @@ from safetensors.torch import save_file
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 11, "hidden_size": 8,
           "intermediate_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "hidden_act": "silu",
           "max_position_embeddings": 32, "rms_norm_eps": 1e-5, "tie_word_embeddings": True, "bos_token_id": 1, "eos_token_id": 2}
+
+BLOCK = [4, 6]
 
 
 def tensors():
@@ -33,12 +36,33 @@ def put(directory, name, value):
         json.dump(value, f, indent=1)
 
 
+def blocks(t):
+    """The projections as codes and factors, and the numbers that these are."""
+    coded, decoded = {}, {}
+    for name, x in t.items():
+        decoded[name] = coded[name] = x.bfloat16()
+        if "_proj" not in name:
+            continue
+        grid = [-(-n // b) for n, b in zip(x.shape, BLOCK)]
+        factors = 0.01 + torch.rand(grid, generator=torch.Generator().manual_seed(len(coded)))
+        coded[name] = (x * 16).to(torch.float8_e4m3fn)
+        coded[name + "_scale_inv"] = factors
+        each = factors.repeat_interleave(BLOCK[0], 0)[:x.shape[0]].repeat_interleave(BLOCK[1], 1)[:, :x.shape[1]]
+        decoded[name] = (coded[name].float() * each).bfloat16()
+    return coded, decoded
+
+
 def main():
     t = tensors()
-    for name in ("plain", "one", "sharded"):
+    coded, decoded = blocks(t)
+    for name in ("plain", "one", "sharded", "fp8", "decoded"):
         os.makedirs(os.path.join(sys.argv[1], name), exist_ok=True)
         put(os.path.join(sys.argv[1], name), "config.json", CONFIG)
     save_file(t, os.path.join(sys.argv[1], "plain/model.safetensors"), metadata={"format": "pt"})
+    method = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": BLOCK}
+    put(os.path.join(sys.argv[1], "fp8"), "config.json", {**CONFIG, "quantization_config": method})
+    save_file(coded, os.path.join(sys.argv[1], "fp8/model.safetensors"), metadata={"format": "pt"})
+    save_file(decoded, os.path.join(sys.argv[1], "decoded/model.safetensors"), metadata={"format": "pt"})
     one = dict(t)
     one["lm_head.weight"] = one["model.embed_tokens.weight"]
     down = "model.layers.0.mlp.down_proj.weight"
