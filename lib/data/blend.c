@@ -280,6 +280,16 @@ blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e)
 }
 
 int64_t
+blend_weights(const struct blend *b, int64_t sample, uint8_t *out, struct err *e)
+{
+	int64_t i;
+	int k;
+
+	blend_locate(b, sample, &k, &i);
+	return samples_weights(b->part[k].samples, i, out, e);
+}
+
+int64_t
 blend_parts(
     const struct blend *b, int64_t sample, int *corpus, struct sample_part *out, int64_t cap)
 {

@@ -108,9 +108,10 @@ void blend_corpus(const struct blend *b, int k, struct blend_corpus *out);
 
 /* The corpus of sample i, 0 <= i < blend_count, and the sample's number there. */
 void blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_corpus);
-/* Its tokens and its parts, like samples_tokens and samples_parts; every part lies in one sequence
- * of corpus *corpus. */
+/* Its tokens, their bytes of the mask, and its parts, like samples_tokens, samples_weights and
+ * samples_parts; every part lies in one sequence of corpus *corpus. */
 int64_t blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e);
+int64_t blend_weights(const struct blend *b, int64_t sample, uint8_t *out, struct err *e);
 int64_t blend_parts(
     const struct blend *b, int64_t sample, int *corpus, struct sample_part *out, int64_t cap);
 /* Announces that its tokens will be read soon. */

@@ -82,6 +82,10 @@ dataset_open_with(const char *prefix, const struct dataset_options *o, struct er
 		return NULL;
 	}
 	map_forget(&d->idx);
+	if (o->mask && dataset_open_mask(d, o, e) < 0) {
+		dataset_close(d);
+		return NULL;
+	}
 	return d;
 }
 
@@ -111,6 +115,7 @@ dataset_close(struct dataset *d)
 {
 	if (!d)
 		return;
+	dataset_close(d->mask);
 	dataset_close_files(d);
 	free(d);
 }

@@ -28,6 +28,7 @@ struct dataset_options {
 	bool no_mmap_bin;
 	/* accept more than DATASET_MAX_SEQUENCES, to inspect or to divide them */
 	bool any_count;
+	bool mask; /* open its mask too, if it has one */
 };
 
 struct dataset *dataset_open(const char *prefix, struct err *e); /* without options */
@@ -50,6 +51,21 @@ void dataset_forget(const struct dataset *d);
  * only when a file that is not mapped cannot be read, or has become shorter. */
 int dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t count,
     int64_t *out, struct err *e);
+/*
+ * A dataset may have a mask: PREFIX_mask, a dataset of bytes with the same lengths and documents,
+ * where 1 says that the loss counts the token where it is the label, and 0 that it does not.
+ * Megatron-LM reads PREFIX as before. PREFIX.json names it; a pair of that name which the notes do
+ * not name is the mask too. Opened with the tokens on request; NULL: it has none, or was not asked
+ * for.
+ */
+const struct dataset *dataset_mask(const struct dataset *d);
+bool dataset_mask_named(const struct dataset *d); /* PREFIX.json names it */
+/* Bytes of the mask, like dataset_tokens; 1 where there is no mask. */
+int dataset_weights(const struct dataset *d, int64_t sequence, int64_t first, int64_t count,
+    uint8_t *out, struct err *e);
+/* 0 when bytes of the mask are 0 or 1; -1 with the place of one that is not. first: of the .bin. */
+int dataset_mask_values(
+    const struct dataset *mask, const uint8_t *bytes, int64_t first, int64_t count, struct err *e);
 /* Announces that the tokens will be read soon: the kernel may start fetching them from disk. */
 void dataset_will_need(const struct dataset *d, int64_t sequence, int64_t first, int64_t count);
 /* The position of a sequence's first token in the .bin; sequence may be the count. */
@@ -100,6 +116,11 @@ int dataset_check_target(const char *prefix, bool replace, struct err *e);
 struct dataset_writer;
 
 struct dataset_writer *dataset_writer_new(const char *prefix, enum dtype t, struct err *e);
+/* Gives a writer a mask, before anything is added by this process: it appears together with the
+ * tokens, as PREFIX_mask, and the notes are to name it. Documents of a dataset without a mask count
+ * whole. The prefix is valid as long as the writer. */
+int dataset_writer_add_mask(struct dataset_writer *w, const struct lock *lock, struct err *e);
+const char *dataset_writer_mask_name(const struct dataset_writer *w); /* last part; NULL: none */
 /* An unnamed file in the directory of the prefix, so that it fills that disk and not /tmp. */
 FILE *dataset_spill(const char *prefix, struct err *e);
 /* Whole documents: tokens in the file's type, the lengths of all sequences, and the number of
@@ -110,6 +131,10 @@ struct dataset_batch {
 	int64_t sequences, documents;
 	uint64_t stored_bytes; /* of the tokens that come before them, at the beginning of a file */
 	int stored;            /* that file, if there are any */
+	/* of a writer with a mask: its byte of every token, the same way */
+	const void *mask;
+	uint64_t mask_stored_bytes;
+	int mask_stored;
 };
 int dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e);
 /* Appends the documents [begin, end) of an open dataset, empty ones too, in constant memory. Tokens

@@ -90,6 +90,27 @@ add_modes(struct dataset_writer *w, const struct dataset *d, int64_t s0, int64_t
 	return 0;
 }
 
+/* Tokens that all count, of documents that are as in d. */
+static int
+add_ones(
+    struct dataset_writer *w, const struct dataset *d, int64_t begin, int64_t end, struct err *e)
+{
+	int64_t s0 = dataset_document_start(d, begin), s1 = dataset_document_start(d, end),
+		left = dataset_sequence_start(d, s1) - dataset_sequence_start(d, s0);
+	char ones[DATASET_CHUNK];
+
+	memset(ones, 1, sizeof ones);
+	if (dataset_write_lengths(w, d->length + 4 * s0, s1 - s0, e) < 0 ||
+	    add_boundaries(w, d, begin, end, e) < 0)
+		return -1;
+	for (int64_t n; left > 0; left -= n) {
+		n = left < DATASET_CHUNK ? left : DATASET_CHUNK;
+		if (dataset_put(w, ones, (size_t)n) < 0)
+			return err_sys(e, "write", w->prefix);
+	}
+	return 0;
+}
+
 /* Adjacent documents are adjacent sequences, which are one range of the .bin. */
 int
 dataset_add_documents(
@@ -99,6 +120,10 @@ dataset_add_documents(
 		t0 = dataset_sequence_start(d, s0), t1 = dataset_sequence_start(d, s1),
 		width = (int64_t)dtype_size(d->type);
 
+	if (w->mask &&
+	    (d->mask ? dataset_add_documents(w->mask, d->mask, begin, end, e)
+		     : add_ones(w->mask, d, begin, end, e)) < 0)
+		return -1;
 	if (dataset_write_lengths(w, d->length + 4 * s0, s1 - s0, e) < 0 ||
 	    add_modes(w, d, s0, s1, e) < 0 || add_boundaries(w, d, begin, end, e) < 0)
 		return -1;

@@ -1,5 +1,5 @@
 /* dataset_impl.h - shared by dataset.c (reading), dataset_check.c (rules), dataset_write.c,
- * dataset_publish.c, dataset_copy.c, dataset_resume.c and dataset_repair.c */
+ * dataset_publish.c, dataset_copy.c, dataset_resume.c, dataset_repair.c and mask.c */
 #ifndef DATA_DATASET_IMPL_H
 #define DATA_DATASET_IMPL_H
 
@@ -25,6 +25,8 @@ struct dataset {
 	const unsigned char *offset;   /* i64[sequences], bytes into the .bin */
 	const unsigned char *document; /* i64[documents + 1] */
 	bool modes;                    /* i8[sequences] follow the documents */
+	struct dataset *mask;          /* NULL: none */
+	bool mask_named;
 };
 
 struct dataset_writer {
@@ -41,6 +43,8 @@ struct dataset_writer {
 	bool keep;         /* the temporary files have names, so that another run can continue */
 	struct lock *lock; /* of the prefix, the caller's; NULL: none is checked */
 	bool fresh;        /* no file of an older dataset may be there */
+	/* of PREFIX_mask, under the lock of the tokens; NULL: none */
+	struct dataset_writer *mask;
 };
 
 /* Element i of an unaligned array of 32-bit integers. */
@@ -77,12 +81,20 @@ int dataset_check_bin(const struct dataset *d, struct err *e);
 int dataset_open_files(struct dataset *d, const char *prefix, bool no_mmap_bin, struct err *e);
 void dataset_close_files(struct dataset *d);
 
+/* mask.c: the prefix of the mask that the notes of a dataset name, or, when there is such an index,
+ * PREFIX_mask; NULL: no mask. free() it. */
+int dataset_find_mask(struct dataset *d, char **out, struct err *e);
+/* Opens the mask of a dataset that is open, if it has one. */
+int dataset_open_mask(struct dataset *d, const struct dataset_options *o, struct err *e);
+
 /* A writer without files. */
 struct dataset_writer *dataset_writer_bare(const char *prefix, enum dtype t);
 /* A writer of only PREFIX.idx, for an existing PREFIX.bin. */
 struct dataset_writer *dataset_writer_index(const char *prefix, enum dtype t, struct err *e);
-/* Gives the files of a writer their names: all that has been written, and its complete index. */
-int dataset_publish(struct dataset_writer *w, struct outfile *idx, struct err *e);
+/* Gives the files of a writer their names: all that has been written, and its complete index, and
+ * that of its mask, if it has one. */
+int dataset_publish(
+    struct dataset_writer *w, struct outfile *idx, struct outfile *mask_idx, struct err *e);
 /* True when that was cut short, and no index has the final name. */
 bool dataset_is_unfinished(const char *prefix);
 /* Writes `count` tokens given as int64, each checked against the type. */

@@ -3,7 +3,8 @@
  *
  * Two names cannot change at once, and tokens under the index of other tokens would be read
  * without an error. So all files are complete and on disk under the names of the next dataset
- * first: PREFIX.bin.new, PREFIX.json.new, PREFIX.sum.new and, last, PREFIX.idx.new. From then on
+ * first: PREFIX.bin.new, PREFIX.json.new, PREFIX.sum.new, those of its mask, if it has one, and,
+ * last, PREFIX.idx.new. From then on
  * the next dataset counts. Its index comes last to its own name, after the old one is gone and the
  * tokens are there; each step can be repeated, so that the next writer finishes what a killed one
  * has left.
@@ -22,7 +23,8 @@
 enum { NOTES_MAX = 1 << 30 };
 
 /* What lies beside a dataset and is wrong for another one. */
-static const char *const beside[] = { ".json", ".xxh", ".sum" };
+static const char *const beside[] = { ".json", ".xxh", ".sum", "_mask.bin", "_mask.xxh",
+	"_mask.sum", "_mask.idx" };
 enum { BESIDE = sizeof beside / sizeof *beside };
 
 /* 1 when PREFIX and the suffix name something, be it a link to nothing; 0: nothing; -1: it cannot
@@ -175,21 +177,37 @@ write_sums(struct dataset_writer *w, struct outfile *o, const struct outfile *id
 	return rc;
 }
 
+/* What is complete under temporary names, beside the tokens. */
+struct ready {
+	struct outfile notes, sums, mask_sums;
+	const struct outfile *idx, *mask_idx; /* mask_idx NULL: no mask */
+};
+
 /* The names of the next dataset, on disk, the index after all others. What another writer has left
  * under them and this one has not is removed. */
 static int
-stage_all(const struct dataset_writer *w, const struct outfile *notes, const struct outfile *sums,
-    const struct outfile *idx, struct err *e)
+stage_all(const struct dataset_writer *w, const struct ready *r, bool tokens, struct err *e)
 {
-	bool tokens = sums != NULL;
-	const char *p = w->prefix;
+	bool mask = r->mask_idx != NULL;
+	const struct {
+		const char *suffix, *tmp;
+	} row[] = {
+		{ ".bin.new", tokens ? w->bin.tmp : NULL },
+		{ ".json.new", w->notes ? r->notes.tmp : NULL },
+		{ ".sum.new", tokens ? r->sums.tmp : NULL },
+		{ "_mask.bin.new", mask ? w->mask->bin.tmp : NULL },
+		{ "_mask.sum.new", mask ? r->mask_sums.tmp : NULL },
+		{ "_mask.idx.new", mask ? r->mask_idx->tmp : NULL },
+	};
+	int rc = 0;
 
-	if ((tokens ? stage(p, ".bin.new", w->bin.tmp, e) : drop(p, ".bin.new", e)) < 0 ||
-	    (w->notes ? stage(p, ".json.new", notes->tmp, e) : drop(p, ".json.new", e)) < 0 ||
-	    (tokens ? stage(p, ".sum.new", sums->tmp, e) : drop(p, ".sum.new", e)) < 0 ||
-	    io_sync_parent(p, e) < 0 || stage(p, ".idx.new", idx->tmp, e) < 0)
+	for (size_t i = 0; i < sizeof row / sizeof *row && rc == 0; i++)
+		rc = row[i].tmp ? stage(w->prefix, row[i].suffix, row[i].tmp, e)
+				: drop(w->prefix, row[i].suffix, e);
+	if (rc < 0 || io_sync_parent(w->prefix, e) < 0 ||
+	    stage(w->prefix, ".idx.new", r->idx->tmp, e) < 0)
 		return -1;
-	return io_sync_parent(p, e);
+	return io_sync_parent(w->prefix, e);
 }
 
 /* The tokens: removed, or under their temporary name where another run may continue. */
@@ -251,10 +269,13 @@ withdraw(const struct dataset_writer *w, bool tokens, bool staged)
 {
 	const char *p = w->prefix;
 
-	if ((staged && unsettle_all(p, tokens) < 0) || (tokens && withdraw_tokens(w) < 0))
+	if ((staged && unsettle_all(p, tokens) < 0) || (tokens && withdraw_tokens(w) < 0) ||
+	    (w->mask && withdraw_tokens(w->mask) < 0))
 		return;
 	drop(p, ".json.new", NULL);
 	drop(p, ".sum.new", NULL);
+	drop(p, "_mask.sum.new", NULL);
+	drop(p, "_mask.idx.new", NULL);
 	drop(p, ".idx.new", NULL);
 }
 
@@ -277,10 +298,9 @@ look_at_names(const char *prefix, struct err *e)
 /* Nothing is removed before the successor of all is complete, and nothing that belongs to others:
  * a writer that has lost its lock meanwhile removes only its own temporary files. */
 static int
-replace(struct dataset_writer *w, const struct outfile *notes, const struct outfile *sums,
-    const struct outfile *idx, struct err *e)
+replace(struct dataset_writer *w, const struct ready *r, bool tokens, struct err *e)
 {
-	bool tokens = sums != NULL, staged, counts = false;
+	bool staged, counts = false;
 	int rc = lock_check(w->lock, e);
 
 	if (rc == 0)
@@ -288,7 +308,7 @@ replace(struct dataset_writer *w, const struct outfile *notes, const struct outf
 			    : look_at_names(w->prefix, e);
 	if (rc < 0)
 		return rc;
-	rc = stage_all(w, notes, sums, idx, e);
+	rc = stage_all(w, r, tokens, e);
 	staged = rc == 0;
 	if (staged)
 		rc = settle_all(w->prefix, w->fresh && tokens, &counts, e);
@@ -297,30 +317,55 @@ replace(struct dataset_writer *w, const struct outfile *notes, const struct outf
 	return rc;
 }
 
+/* All of a mask under temporary names. */
+static int
+finish_mask(struct dataset_writer *w, struct ready *r, struct outfile *idx, struct err *e)
+{
+	if (outfile_finish(&w->mask->bin, e) < 0 || outfile_finish(idx, e) < 0)
+		return -1;
+	return write_sums(w->mask, &r->mask_sums, idx, e);
+}
+
+/* The temporary files that belong to no name after a failure. */
+static void
+remove_ready(const struct dataset_writer *w, const struct ready *r, bool tokens)
+{
+	if (tokens && !w->keep)
+		unlink(w->bin.tmp);
+	if (w->mask && !w->keep)
+		unlink(w->mask->bin.tmp);
+	if (w->notes)
+		unlink(r->notes.tmp);
+	if (r->sums.tmp[0])
+		unlink(r->sums.tmp);
+	if (r->mask_sums.tmp[0])
+		unlink(r->mask_sums.tmp);
+	if (r->mask_idx)
+		unlink(r->mask_idx->tmp);
+	unlink(r->idx->tmp);
+}
+
 /* The slow part comes first: all bytes are on disk when names change. */
 int
-dataset_publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
+dataset_publish(
+    struct dataset_writer *w, struct outfile *idx, struct outfile *mask_idx, struct err *e)
 {
 	bool tokens = w->bin.f != NULL;
-	struct outfile notes = { 0 }, sums = { 0 };
+	struct ready r = { .idx = idx, .mask_idx = mask_idx };
 	int rc = tokens ? outfile_finish(&w->bin, e) : 0;
 
 	if (rc == 0)
-		rc = write_notes(w, &notes, e);
+		rc = write_notes(w, &r.notes, e);
 	if (rc == 0)
 		rc = outfile_finish(idx, e);
 	if (rc == 0 && tokens)
-		rc = write_sums(w, &sums, idx, e);
+		rc = write_sums(w, &r.sums, idx, e);
+	if (rc == 0 && mask_idx)
+		rc = finish_mask(w, &r, mask_idx, e);
 	if (rc == 0)
-		rc = replace(w, &notes, tokens ? &sums : NULL, idx, e);
-	if (rc < 0 && tokens && !w->keep)
-		unlink(w->bin.tmp);
-	if (rc < 0 && w->notes)
-		unlink(notes.tmp);
-	if (rc < 0 && sums.tmp[0])
-		unlink(sums.tmp);
+		rc = replace(w, &r, tokens, e);
 	if (rc < 0)
-		unlink(idx->tmp);
+		remove_ready(w, &r, tokens);
 	return rc;
 }
 
@@ -397,6 +442,19 @@ is_sums(const char *prefix, const char *path)
 	return target_begins(path, sums_magic, sizeof sums_magic);
 }
 
+/* The type of tokens follows the magic and the version; that of a mask is uint8. */
+static bool
+is_mask(const char *prefix, const char *path)
+{
+	static const char start[] = "MMIDIDX\0\0\1\0\0\0\0\0\0\0\1";
+	char *idx = dataset_path(prefix, "_mask.idx");
+	bool yes = target_begins(idx, start, sizeof start - 1);
+
+	(void)path;
+	free(idx);
+	return yes;
+}
+
 /* The files of a dataset, and how each is recognised. */
 static const struct {
 	const char *suffix, *what;
@@ -407,6 +465,8 @@ static const struct {
 	{ ".json", "is not the notes of a dataset", is_notes },
 	{ ".xxh", "is not the checksums of a dataset", is_checksums },
 	{ ".sum", "is not the checksums of tokens", is_sums },
+	{ "_mask.bin", "has no index of a mask beside it", is_mask },
+	{ "_mask.idx", "is not the index of a mask", is_mask },
 };
 
 int

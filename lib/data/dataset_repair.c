@@ -21,6 +21,8 @@ struct dataset_repair {
 	int64_t documents, sequences; /* the number that is kept */
 	uint64_t bytes;               /* of the .bin, to be kept */
 	uint64_t entries;             /* of the document index, present in the file */
+	struct dataset mask;          /* its files; lengths are those of d */
+	bool has_mask;
 };
 
 /* The lengths are taken as they are, because they cannot be derived from anything else. Sets
@@ -202,6 +204,34 @@ look_at_bin(struct dataset_repair *r, struct str *found, struct err *e)
 	return 0;
 }
 
+/* A mask is cut like its tokens, so it must have the same lengths, and the bytes that are kept. */
+static int
+look_at_mask(struct dataset_repair *r, struct err *e)
+{
+	struct dataset *d = &r->d, *m = &r->mask;
+	int64_t tokens = (int64_t)(r->bytes / dtype_size(d->type));
+	char *prefix;
+	int rc = dataset_find_mask(d, &prefix, e);
+
+	if (rc == 0 && prefix) {
+		r->has_mask = true;
+		rc = dataset_open_files(m, prefix, true, e);
+		if (rc == 0)
+			rc = dataset_check_head(m, e);
+		if (rc == 0)
+			rc = read_lengths(m, e);
+		if (rc == 0 &&
+		    (m->type != DTYPE_U8 || m->sequences != d->sequences ||
+			memcmp(m->length, d->length, 4 * (size_t)d->sequences) != 0 ||
+			(int64_t)m->bin_bytes < tokens))
+			rc = err_at(e, m->idx_path, 0,
+			    "beyond repair: it is no mask of the %lld tokens that are kept",
+			    (long long)tokens);
+	}
+	free(prefix);
+	return rc;
+}
+
 /* Each step relies on those before it. Modes belong to sequences, and the writer has none. */
 struct dataset_repair *
 dataset_repair_open(const char *prefix, struct str *found, struct err *e)
@@ -222,6 +252,8 @@ dataset_repair_open(const char *prefix, struct str *found, struct err *e)
 	if (rc == 0 && found->len && r->d.modes)
 		rc = err_at(e, r->d.idx_path, 0,
 		    "beyond repair: it has modes (multimodal data), which would be lost");
+	if (rc == 0 && found->len)
+		rc = look_at_mask(r, e);
 	if (rc < 0) {
 		dataset_repair_close(r);
 		r = NULL;
@@ -248,6 +280,25 @@ cut_bin(const struct dataset *d, uint64_t bytes, struct err *e)
 	return rc < 0 ? -1 : sums_cut(d->prefix, bytes, e);
 }
 
+bool
+dataset_repair_has_mask(const struct dataset_repair *r)
+{
+	return r->has_mask;
+}
+
+/* All that is kept of the tokens, or of the mask. */
+static int
+write_kept(const struct dataset_repair *r, struct dataset_writer *w, const struct dataset *d,
+    struct err *e)
+{
+	uint64_t bytes = r->bytes / dtype_size(r->d.type) * dtype_size(d->type);
+
+	if (dataset_write_lengths(w, d->length, r->sequences, e) < 0 ||
+	    dataset_write_boundaries(w, r->end, r->documents, e) < 0)
+		return -1;
+	return w->bin.f ? dataset_write_bin(w, d, 0, bytes, e) : 0;
+}
+
 /* A new dataset, or a new index over the old tokens. */
 int
 dataset_repair_save(struct dataset_repair *r, const struct repair_target *to, struct err *e)
@@ -261,9 +312,10 @@ dataset_repair_save(struct dataset_repair *r, const struct repair_target *to, st
 		   : dataset_writer_index(d->prefix, d->type, e);
 	if (!w)
 		return -1;
-	if (dataset_write_lengths(w, d->length, r->sequences, e) < 0 ||
-	    dataset_write_boundaries(w, r->end, r->documents, e) < 0 ||
-	    (output && dataset_write_bin(w, d, 0, r->bytes, e) < 0)) {
+	if (write_kept(r, w, d, e) < 0 ||
+	    (output && r->has_mask &&
+		(dataset_writer_add_mask(w, to->lock, e) < 0 ||
+		    write_kept(r, w->mask, &r->mask, e) < 0))) {
 		dataset_abort(w);
 		return -1;
 	}
@@ -297,6 +349,8 @@ dataset_repair_close(struct dataset_repair *r)
 	if (!r)
 		return;
 	dataset_close_files(&r->d);
+	if (r->has_mask)
+		dataset_close_files(&r->mask);
 	free(r->end);
 	free(r);
 }

@@ -18,6 +18,8 @@ struct dataset_repair;
 /* Adds a line to `found` for each fault and its repair; no line: the dataset is sound. NULL with
  * the reason when it cannot be repaired. Takes 8 bytes of memory per document. */
 struct dataset_repair *dataset_repair_open(const char *prefix, struct str *found, struct err *e);
+/* A mask is repaired with its tokens, only into an output. */
+bool dataset_repair_has_mask(const struct dataset_repair *r);
 /* output NULL: in place, where the index is replaced before the .bin is truncated, so that an
  * interrupted repair can be repeated. notes: the text of PREFIX.json, or NULL: not written. lock
  * and replace: as of dataset_writer_guard. */

@@ -3,7 +3,8 @@
  *
  * The temporary files have names that do not change from run to run, and outlive the writer. Their
  * valid part is that of the last dataset_sync: a later run cuts off the rest. Only
- * dataset_drop_parts removes them, so that an interrupted commit can be repeated.
+ * dataset_drop_parts removes them, so that an interrupted commit can be repeated. A mask has such
+ * files of its own, as many tokens as bytes of it.
  */
 #include "lib/data/dataset_impl.h"
 
@@ -93,10 +94,15 @@ sync_spill(const struct dataset_writer *w, FILE *f, struct err *e)
 	    : 0;
 }
 
-/* Four syncs; the caller decides how often they are worth it. */
+/* Four syncs, and as many of the mask; the caller decides how often they are worth it. The mark of
+ * the mask follows from that of the tokens. */
 int
 dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e)
 {
+	struct dataset_mark of_mask;
+
+	if (w->mask && dataset_sync(w->mask, &of_mask, e) < 0)
+		return -1;
 	mark->sequences = w->sequences;
 	mark->documents = w->boundaries;
 	return outfile_sync(&w->bin, &mark->bin_bytes, e) < 0 || sync_spill(w, w->lengths, e) < 0 ||
@@ -132,9 +138,10 @@ void
 dataset_drop_parts(const char *prefix)
 {
 	static const char *const suffix[] = { ".bin.part", ".lengths.part", ".documents.part",
-		".sums.part" };
+		".sums.part", "_mask.bin.part", "_mask.lengths.part", "_mask.documents.part",
+		"_mask.sums.part" };
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 8; i++) {
 		char *path = dataset_path(prefix, suffix[i]);
 
 		unlink(path);

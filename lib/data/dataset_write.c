@@ -236,12 +236,27 @@ add_ends(struct dataset_writer *w, const struct dataset_batch *b, int64_t sequen
 	return 0;
 }
 
+/* The bytes of the mask as a batch of their own. */
+static int
+add_mask(struct dataset_writer *w, const struct dataset_batch *b, struct err *e)
+{
+	struct dataset_batch mask = *b;
+
+	mask.tokens = b->mask;
+	mask.stored = b->mask_stored;
+	mask.stored_bytes = b->mask_stored_bytes;
+	return dataset_add_batch(w->mask, &mask, e);
+}
+
 /* Three writes, for any number of documents. */
 int
 dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e)
 {
 	int64_t before = w->sequences;
 	size_t count = 0, bytes, held;
+
+	if (w->mask && add_mask(w, b, e) < 0)
+		return -1;
 
 	for (int64_t i = 0; i < b->sequences; i++) {
 		if (b->lengths[i] < 0)
@@ -359,23 +374,59 @@ dataset_writer_describe(struct dataset_writer *w, const char *json)
 	w->notes = mem_strdup(json);
 }
 
-/* The temporary files are gone afterwards in any case, except those of a writer that another run
- * can continue. */
-int
-dataset_commit(struct dataset_writer *w, struct err *e)
+/* Writes the index once everything before it is written. */
+static int
+finish_index(struct dataset_writer *w, struct outfile *idx, struct err *e)
 {
 	char *path = dataset_path(w->prefix, ".idx");
-	struct outfile idx = { 0 };
 	int rc;
 
 	if (fflush(w->lengths) != 0 || fflush(w->documents) != 0 ||
 	    (w->modes && fflush(w->modes) != 0) || (w->bin.f && fflush(w->bin.f) != 0))
 		rc = write_failed(w, e);
 	else
-		rc = write_index(w, &idx, path, e) < 0 ? -1 : dataset_publish(w, &idx, e);
-	outfile_abort(&idx);
-	dataset_abort(w);
+		rc = write_index(w, idx, path, e);
 	free(path);
+	return rc;
+}
+
+/* A writer that another run can continue has such a mask. */
+int
+dataset_writer_add_mask(struct dataset_writer *w, const struct lock *lock, struct err *e)
+{
+	char *prefix = dataset_path(w->prefix, "_mask");
+	struct dataset_mark mark = { ftello(w->bin.f) / (int64_t)dtype_size(w->type), w->sequences,
+		w->boundaries };
+
+	w->mask = w->keep ? dataset_writer_resume(prefix, DTYPE_U8, &mark, lock, e)
+			  : dataset_writer_new(prefix, DTYPE_U8, e);
+	free(prefix);
+	return w->mask ? 0 : -1;
+}
+
+const char *
+dataset_writer_mask_name(const struct dataset_writer *w)
+{
+	const char *slash = w->mask ? strrchr(w->mask->prefix, '/') : NULL;
+
+	return !w->mask ? NULL : slash ? slash + 1 : w->mask->prefix;
+}
+
+/* The temporary files are gone afterwards in any case, except those of a writer that another run
+ * can continue. */
+int
+dataset_commit(struct dataset_writer *w, struct err *e)
+{
+	struct outfile idx = { 0 }, mask = { 0 };
+	int rc = w->mask ? finish_index(w->mask, &mask, e) : 0;
+
+	if (rc == 0)
+		rc = finish_index(w, &idx, e);
+	if (rc == 0)
+		rc = dataset_publish(w, &idx, w->mask ? &mask : NULL, e);
+	outfile_abort(&idx);
+	outfile_abort(&mask);
+	dataset_abort(w);
 	return rc;
 }
 
@@ -385,6 +436,7 @@ dataset_abort(struct dataset_writer *w)
 {
 	if (!w)
 		return;
+	dataset_abort(w->mask);
 	if (w->keep)
 		outfile_leave(&w->bin);
 	else

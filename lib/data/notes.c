@@ -82,6 +82,20 @@ read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
 	return 0;
 }
 
+/* The name is of a dataset in the same directory. */
+static int
+read_mask(const struct json_value *root, struct mem_pool *pool, const char **out, struct err *e)
+{
+	const char *mask;
+
+	if (json_string(root, "mask", NULL, &mask, e) < 0)
+		return -1;
+	if (mask && (!*mask || strchr(mask, '/')))
+		return err_set(e, "the mask '%.40s' is not a name in the same directory", mask);
+	*out = mask ? mem_pool_strndup(pool, mask, strlen(mask)) : NULL;
+	return 0;
+}
+
 /* Another program's PREFIX.json may lack every member: then everything is unknown. */
 static int
 read_members(const struct json_value *root, struct notes *n, struct err *e)
@@ -89,6 +103,7 @@ read_members(const struct json_value *root, struct notes *n, struct err *e)
 	if (root->type != JSON_OBJECT)
 		return err_set(e, "not a JSON object");
 	if (read_tokenizer(json_get(root, "tokenizer"), n, e) < 0 ||
+	    read_mask(root, &n->pool, &n->mask, e) < 0 ||
 	    read_bool(root, "append_eod", &n->append_eod, e) < 0 ||
 	    read_bool(root, "special_as_text", &n->special_as_text, e) < 0 ||
 	    json_int(root, "bos_id", NOTES_UNKNOWN, &n->bos_id, e) < 0)
@@ -112,6 +127,24 @@ notes_read(const char *prefix, struct notes *n, struct err *e)
 		rc = j ? 1 : -1;
 	}
 	if (j && read_members(json_root(j), n, &why) < 0)
+		rc = err_at(e, path, 0, "%s", why.msg);
+	json_free(j);
+	free(path);
+	return rc;
+}
+
+/* A file that is not JSON may be another program's, and one of ours that is damaged has its mask
+ * under the usual name. */
+int
+notes_read_mask(const char *prefix, struct mem_pool *pool, const char **mask, struct err *e)
+{
+	char *path = dataset_path(prefix, ".json");
+	struct json *j = io_there(path, NULL) > 0 ? json_read_regular(path, MAX_BYTES, NULL) : NULL;
+	struct err why;
+	int rc = 0;
+
+	*mask = NULL;
+	if (j && json_root(j)->type == JSON_OBJECT && read_mask(json_root(j), pool, mask, &why) < 0)
 		rc = err_at(e, path, 0, "%s", why.msg);
 	json_free(j);
 	free(path);
@@ -216,6 +249,11 @@ notes_add_members(const struct notes *n, struct str *out)
 	str_adds(out, ",\n");
 	if (n->bos_id != NOTES_UNKNOWN)
 		str_addf(out, "  \"bos_id\": %lld,\n", (long long)n->bos_id);
+	if (n->mask) {
+		str_adds(out, "  \"mask\": ");
+		str_add_json(out, n->mask, strlen(n->mask));
+		str_adds(out, ",\n");
+	}
 }
 
 /* Inputs are the prefixes as given, and where each piece begins. */
@@ -243,14 +281,16 @@ notes_text(const struct notes *n, const struct notes_origin *o, const struct dat
 	    (long long)counts->documents, (long long)counts->sequences, (long long)counts->tokens);
 }
 
-/* The counts are those of the writer. */
+/* The counts, and the name of the mask, are those of the writer. */
 void
 notes_describe(struct dataset_writer *w, const struct notes *n, const struct notes_origin *o)
 {
 	struct dataset_counts counts = dataset_writer_counts(w);
+	struct notes own = *n;
 	struct str text = { 0 };
 
-	notes_text(n, o, &counts, &text);
+	own.mask = dataset_writer_mask_name(w);
+	notes_text(&own, o, &counts, &text);
 	dataset_writer_describe(w, text.buf);
 	str_release(&text);
 }

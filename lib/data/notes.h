@@ -33,6 +33,7 @@ struct notes {
 	int num_files;
 	int64_t append_eod, special_as_text; /* 0, 1 or NOTES_UNKNOWN */
 	int64_t eod_id, bos_id; /* -1: there is none, none was prepended; or NOTES_UNKNOWN */
+	const char *mask;       /* the last part of the prefix of its mask; NULL: it has none */
 	struct mem_pool pool;   /* owns the strings */
 };
 
@@ -40,14 +41,16 @@ struct notes {
  * be read. Call notes_release in every case. */
 int notes_read(const char *prefix, struct notes *n, struct err *e);
 void notes_release(struct notes *n);
+/* The member mask alone, whatever the others are; NULL: none. The pool owns it. */
+int notes_read_mask(const char *prefix, struct mem_pool *pool, const char **mask, struct err *e);
 /* Sets everything to unknown. */
 void notes_init(struct notes *n);
 /* False when both tokenizers are known and their hashes differ. */
 bool notes_agree(const struct notes *a, const struct notes *b);
 /* What differs between the two becomes unknown in `into`. */
 void notes_merge(struct notes *into, const struct notes *other);
-/* Appends the members "tokenizer" to "special_as_text", and "bos_id" where it is known, each with
- * its comma and newline. */
+/* Appends the members "tokenizer" to "special_as_text", "bos_id" where it is known, and "mask"
+ * where there is one, each with its comma and newline. */
 void notes_add_members(const struct notes *n, struct str *out);
 
 struct notes_input {

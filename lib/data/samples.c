@@ -361,25 +361,41 @@ samples_parts(const struct samples *s, int64_t sample, struct sample_part *out, 
 	return n;
 }
 
-/* Copies the parts one after the other. */
-int64_t
-samples_tokens(const struct samples *s, int64_t sample, int64_t *out, struct err *e)
+/* Copies the parts one after the other: tokens, or, where out is NULL, bytes of the mask. */
+static int64_t
+copy_parts(const struct samples *s, int64_t sample, int64_t *out, uint8_t *mask, struct err *e)
 {
 	struct place from, to;
 	int64_t n = 0;
 
-	(void)e;
 	find_rows(s, sample, &from, &to);
 	for (int64_t i = from.position; i <= to.position; i++) {
 		struct sample_part p = part_at(s, i, &from, &to);
+		int rc = 0;
 
-		if (p.count > 0) {
-			if (dataset_tokens(s->d, p.sequence, p.first, p.count, out + n, e) < 0)
-				return -1;
-			n += p.count;
-		}
+		if (p.count <= 0)
+			continue;
+		if (out)
+			rc = dataset_tokens(s->d, p.sequence, p.first, p.count, out + n, e);
+		else
+			rc = dataset_weights(s->d, p.sequence, p.first, p.count, mask + n, e);
+		if (rc < 0)
+			return -1;
+		n += p.count;
 	}
 	return n;
+}
+
+int64_t
+samples_tokens(const struct samples *s, int64_t sample, int64_t *out, struct err *e)
+{
+	return copy_parts(s, sample, out, NULL, e);
+}
+
+int64_t
+samples_weights(const struct samples *s, int64_t sample, uint8_t *out, struct err *e)
+{
+	return copy_parts(s, sample, NULL, out, e);
 }
 
 /* Row i; row `count` is the end of the last sample. */

@@ -90,15 +90,22 @@ int64_t samples_parts(
 /* The seq_length + 1 tokens of a sample (fewer for a kept partial last one); returns their number,
  * or -1 when they cannot be read. out holds seq_length + 1. */
 int64_t samples_tokens(const struct samples *s, int64_t sample, int64_t *out, struct err *e);
+/* The bytes of the mask that belong to these tokens, 1 where there is no mask; as many. */
+int64_t samples_weights(const struct samples *s, int64_t sample, uint8_t *out, struct err *e);
 
 /* Entry i of the maps. */
 void samples_sample_index(const struct samples *s, int64_t i, int64_t *position, int64_t *offset);
 int64_t samples_shuffle_index(const struct samples *s, int64_t i);
 
 /*
- * From tokens to a training sample (gpt_dataset.py, _get_ltor_masks_and_position_ids): tokens holds
- * count ids, at most seq_length + 1. Missing ids are padding. eod or pad -1: none.
+ * From tokens to a training sample (gpt_dataset.py, _get_ltor_masks_and_position_ids). Missing ids
+ * are padding. eod or pad -1: none. A label counts where its byte of the mask is 1.
  */
+struct sample_tokens {
+	const int64_t *id; /* [count], at most seq_length + 1 */
+	int64_t count;
+	const uint8_t *mask; /* [count]; NULL: all 1 */
+};
 struct sample_options {
 	int64_t eod, pad;
 	bool add_extra_token, eod_mask_loss, reset_position_ids;
@@ -110,7 +117,7 @@ struct sample {
 	 * it. */
 	int32_t *documents;
 };
-void sample_assemble(const struct sample_options *o, const int64_t *tokens, int64_t count,
+void sample_assemble(const struct sample_options *o, const struct sample_tokens *t,
     int64_t seq_length, struct sample *out);
 
 #endif

@@ -144,7 +144,7 @@ check_row(const struct golden *g, const struct samples *s, const struct sample_o
 	CHECK(same);
 	if (!a[TOKENS].data)
 		return;
-	sample_assemble(o, tokens, n, g->seq_length, &out);
+	sample_assemble(o, &(struct sample_tokens){ tokens, n, NULL }, g->seq_length, &out);
 	if (row < a[ATTENTION_MASK].shape[0])
 		same = same_mask(&a[ATTENTION_MASK], row, g->seq_length, documents);
 	for (int64_t i = 0; i < g->seq_length; i++) {

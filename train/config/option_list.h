@@ -149,7 +149,7 @@
 	   "where index maps are kept; PREFIX/cache/... by default") \
 	DO(CHOICE, VALUE, "data-change", data_change, data_changes, "refuse", \
 	   "on resume with other data: restart begins the new order, exclude-seen draws no " \
-	   "sample of a corpus again") \
+	   "sample of a corpus again, mask accepts other masks of the same tokens") \
 	DO(CHOICE, VALUE, "dataloader-type", dataloader_type, dataloaders, "single", \
 	   "samples in order, or (cyclic) in a permutation of all of them each epoch") \
 	DO(FLAG, VALUE, "no-data-sharding", no_data_sharding, \
@@ -162,6 +162,8 @@
 	DO(UNFLAG, VALUE, "no-drop-last-partial-validation-sequence", drop_last_partial, \
 	   "validation keeps its last sample even when it is not full") \
 	DO(FLAG, VALUE, "mock-data", mock_data, "tokens drawn at random, no dataset") \
+	DO(CHOICE, VALUE, "loss-mask", loss_mask, loss_masks, "use", \
+	   "the masks of datasets, which say what tokens the loss counts, or all tokens count") \
 	DO(FLAG, VALUE, "eod-mask-loss", eod_mask_loss, \
 	   "no loss where the input is the end of a document") \
 	DO(FLAG, VALUE, "calculate-per-token-loss", calculate_per_token_loss, \

@@ -47,7 +47,13 @@ struct train_options {
 };
 
 /* What a list of corpora that changed between save and resume means: --data-change. */
-enum data_change { DATA_CHANGE_REFUSE, DATA_CHANGE_RESTART, DATA_CHANGE_EXCLUDE_SEEN };
+enum data_change {
+	DATA_CHANGE_REFUSE,
+	DATA_CHANGE_RESTART,
+	DATA_CHANGE_EXCLUDE_SEEN,
+	DATA_CHANGE_MASK
+};
+enum loss_mask { LOSS_MASK_USE, LOSS_MASK_IGNORE };
 
 /* What is reported of the times of all ranks: --timing-log-option. */
 enum timing_option { TIMING_MAX, TIMING_MINMAX, TIMING_ALL };

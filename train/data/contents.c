@@ -16,6 +16,41 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The values of this rank's blocks of a mask, and their checksums where there are any. */
+static int
+check_mask(const struct data *d, const struct dataset *mask, const struct sums *s, struct err *e)
+{
+	int64_t bytes = (int64_t)dataset_bin_bytes(mask), blocks = sums_count((uint64_t)bytes);
+	void *room = mem_alloc(SUMS_BLOCK, 1);
+	int rc = 0;
+
+	for (int64_t b = d->host_rank; b < blocks && rc == 0; b += d->host_size) {
+		int64_t at = b * SUMS_BLOCK, n = bytes - at < SUMS_BLOCK ? bytes - at : SUMS_BLOCK;
+		const void *p = dataset_bytes(mask, (uint64_t)at, (size_t)n, room, e);
+
+		rc = p ? dataset_mask_values(mask, p, at, n, e) : -1;
+		if (rc == 0 && s)
+			rc = sums_compare(s, b, hash_xxh3(p, (size_t)n), e);
+	}
+	free(room);
+	return rc;
+}
+
+static int
+examine_mask(struct data *d, const struct dataset *mask, int k, struct err *e)
+{
+	uint64_t index = dataset_index_hash(mask);
+	struct sums *sums = NULL;
+	int rc = sums_open(&sums, mask, index, e) < 0 ? -1 : 0;
+
+	if (rc == 0)
+		rc = sums_fingerprint(mask, index, sums, d->mask[k], e);
+	if (rc == 0)
+		rc = check_mask(d, mask, sums, e);
+	sums_close(sums);
+	return rc;
+}
+
 static void
 examine(void *ctx, int k)
 {
@@ -23,8 +58,10 @@ examine(void *ctx, int k)
 	const struct dataset *set = corpora_dataset(d->corpora, k);
 	uint64_t index = dataset_index_hash(set);
 
-	if (sums_open(&d->sums[k], set, index, &d->why[k]) >= 0)
-		(void)sums_fingerprint(set, index, d->sums[k], d->fingerprint[k], &d->why[k]);
+	if (sums_open(&d->sums[k], set, index, &d->why[k]) >= 0 &&
+	    sums_fingerprint(set, index, d->sums[k], d->fingerprint[k], &d->why[k]) == 0 &&
+	    dataset_mask(set))
+		(void)examine_mask(d, dataset_mask(set), k, &d->why[k]);
 }
 
 void
@@ -35,6 +72,7 @@ contents_examine(struct data *d, struct pool *pool)
 	d->fingerprint = mem_zalloc(n, sizeof *d->fingerprint);
 	d->sums = mem_zalloc(n, sizeof *d->sums);
 	d->why = mem_zalloc(n, sizeof *d->why);
+	d->mask = mem_zalloc(n, sizeof *d->mask);
 	pool_run(pool, (int)n, examine, d);
 }
 
@@ -121,6 +159,9 @@ add_entry(struct data *d, int w, int k, int64_t at, void *ctx)
 	(void)at;
 	str_addf(text, "corpus %d of the %s data\tcontents %.*s\n", k + 1, split_name[w],
 	    own ? (int)(own - 1 - print) : (int)strlen(print), print);
+	if (d->mask[corpus][0])
+		str_addf(text, "corpus %d of the %s data\tmask %s\n", k + 1, split_name[w],
+		    d->mask[corpus]);
 	str_addf(text, "weight of corpus %d of the %s data\t", k + 1, split_name[w]);
 	str_add_double(text, l->weight ? l->weight[k] : 1);
 	str_addc(text, '\n');

@@ -21,6 +21,7 @@ struct data_reader {
 	struct sampler **sampler; /* of each set, when it has been read by the cyclic loader */
 	int64_t *samples;         /* [b] */
 	int64_t *ids;             /* [s + 1] */
+	uint8_t *mask;            /* [s + 1]; NULL: no corpus has a mask */
 	struct sample one;        /* [s] each */
 	struct fim *fim;          /* NULL: documents are not rearranged */
 };
@@ -44,7 +45,7 @@ data_set(const struct data *d, int set, struct data_set *out)
 bool
 data_masks(const struct data *d)
 {
-	return d->options.eod_mask_loss || d->options.pad >= 0 || d->c->o.fim.on;
+	return d->options.eod_mask_loss || d->options.pad >= 0 || d->c->o.fim.on || d->masked;
 }
 
 int64_t
@@ -65,6 +66,12 @@ const char *
 data_corpus_fingerprint(const struct data *d, int k)
 {
 	return d->fingerprint[corpora_find(d->corpora, data_train_list(d)->prefix[k])];
+}
+
+const char *
+data_corpus_mask(const struct data *d, int k)
+{
+	return d->mask[corpora_find(d->corpora, data_train_list(d)->prefix[k])];
 }
 
 int64_t
@@ -93,6 +100,7 @@ data_reader_new(const struct data *d)
 	r->sampler = mem_zalloc((size_t)d->num_sets, sizeof(struct sampler *));
 	r->samples = mem_alloc((size_t)(train > other ? train : other), sizeof *r->samples);
 	r->ids = mem_alloc(n + 1, sizeof *r->ids);
+	r->mask = d->masked ? mem_alloc(n + 1, 1) : NULL;
 	r->one = (struct sample){ mem_alloc(n, 4), mem_alloc(n, 4), mem_alloc(n, 4),
 		mem_alloc(n, sizeof(float)), NULL };
 	if (d->c->plan.shape.reset_attention_mask)
@@ -113,6 +121,7 @@ data_reader_free(struct data_reader *r)
 	free(r->sampler);
 	free(r->samples);
 	free(r->ids);
+	free(r->mask);
 	free(r->one.tokens);
 	free(r->one.labels);
 	free(r->one.position_ids);
@@ -245,9 +254,9 @@ make_sample(struct data_reader *r, const struct set *s, int64_t sample, struct e
 
 	if (n >= 0 && r->fim)
 		kept = rearrange(r, s, sample, n, e);
-	if (kept < 0)
+	if (kept < 0 || (r->mask && blend_weights(s->blend, sample, r->mask, e) < 0))
 		return -1;
-	sample_assemble(&d->options, r->ids, n, len, &r->one);
+	sample_assemble(&d->options, &(struct sample_tokens){ r->ids, n, r->mask }, len, &r->one);
 	for (int64_t label = kept; label < n; label++)
 		if (label > 0)
 			r->one.loss_mask[label - 1] = 0;

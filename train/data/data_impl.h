@@ -21,6 +21,7 @@ struct set {
 /* A checkpoint's record of one corpus. */
 struct corpus_record {
 	char fingerprint[SUMS_FINGERPRINT];
+	char mask[SUMS_FINGERPRINT]; /* of its mask; empty: it had none */
 	/* as in the list; 0: the list has none; -1: no longer in the list */
 	double weight;
 	/* as in struct blend_kept, at the start of the order that was saved */
@@ -51,6 +52,8 @@ struct data {
 	/* of each of them; no sums: NULL */
 	char (*fingerprint)[SUMS_FINGERPRINT];
 	struct sums **sums;
+	char (*mask)[SUMS_FINGERPRINT]; /* of the mask of each; empty: none */
+	bool masked;                    /* any has one */
 	struct err *why; /* while opening: how the tokens of each differ from its checksums */
 	int host_rank, host_size; /* this rank's place among those of its host */
 	int num_sets;
@@ -69,13 +72,15 @@ struct data {
 /* The training list, and the fingerprint of one of its corpora. */
 const struct path_list *data_train_list(const struct data *d);
 const char *data_corpus_fingerprint(const struct data *d, int k);
+const char *data_corpus_mask(const struct data *d, int k); /* of its mask; empty: none */
 /* Samples of a micro batch of a split. */
 int64_t data_micro_batch(const struct data *d, enum split which);
 /* The samples of one micro batch of training on every data rank. */
 int64_t data_group(const struct data *d);
 
-/* contents.c: fingerprint and checksums of every corpus, from its index and a few of its blocks.
- * What is wrong with them is told by the next call. */
+/* contents.c: fingerprint and checksums of every corpus, from its index and a few of its blocks,
+ * and all bytes of masks, which the ranks of a host share. What is wrong with them is told by the
+ * next call. */
 void contents_examine(struct data *d, struct pool *pool);
 /* Collective: fails on all ranks unless all have the same corpora and weights, and the blocks are
  * those of the checksums; *differ: the ranks have different data, all of them whole. Rank 0 notes

@@ -361,6 +361,30 @@ check_tokenizers(struct data *d, struct err *e)
 	return rc;
 }
 
+/* Notes masks that were found without being named. */
+static int
+check_masks(struct data *d, bool say, struct err *e)
+{
+	for (int k = 0; k < corpora_count(d->corpora); k++) {
+		const struct dataset *set = corpora_dataset(d->corpora, k),
+				     *mask = dataset_mask(set);
+
+		if (!mask)
+			continue;
+		d->masked = true;
+		if (d->c->o.fim.on)
+			return err_set(e,
+			    "%s: has a mask, but --fim-data moves its tokens: --loss-mask ignore "
+			    "counts them all",
+			    dataset_prefix(set));
+		if (say && !dataset_mask_named(set))
+			note("data: %s is the mask of %s, though the notes do not name it; "
+			     "--loss-mask ignore counts all tokens",
+			    dataset_prefix(mask), dataset_prefix(set));
+	}
+	return 0;
+}
+
 /* --- all of it -------------------------------------------------------------------------------- */
 
 /* Reads the index of every corpus, on every rank. The tokenizer is part of the names of maps that
@@ -369,7 +393,8 @@ static int
 open_corpora(struct opening *o, struct err *e)
 {
 	struct data *d = o->d;
-	struct dataset_options options = { .no_mmap_bin = d->c->o.no_mmap_bin_files };
+	struct dataset_options options = { .no_mmap_bin = d->c->o.no_mmap_bin_files,
+		.mask = d->c->o.loss_mask == LOSS_MASK_USE };
 	struct tokenizer_identity id;
 
 	if (split_parse(d->c->o.split, &o->matrix, e) < 0 ||
@@ -378,7 +403,7 @@ open_corpora(struct opening *o, struct err *e)
 	samples_tokenizer(NULL, id.path, (const char *const *)id.argument, id.count, &o->tokenizer);
 	tokenizer_identity_release(&id);
 	d->corpora = corpora_open(&d->c->paths, &options, o->pool, e);
-	if (!d->corpora)
+	if (!d->corpora || check_masks(d, o->world->rank == 0, e) < 0)
 		return -1;
 	contents_examine(d, o->pool);
 	return o->world->rank == 0 ? check_tokenizers(d, e) : 0;
@@ -553,6 +578,7 @@ data_close(struct data *d)
 		sums_close(d->sums[k]);
 	free(d->sums);
 	free(d->why);
+	free(d->mask);
 	corpora_close(d->corpora);
 	data_record_release(d);
 	free(d->fingerprint);

@@ -9,6 +9,7 @@
  *   exclude-seen: the new list too, but each corpus continues in the order it had (maps of the same
  *     request) after the samples that were drawn of it, and begins that order again only when all
  *     of it has been drawn
+ *   mask: only masks may differ; the order continues, and its tokens count as the new masks say
  *
  * Corpora are identified by content, not by path: a dataset may be moved. Later checkpoints record
  * where the order began, so that they resume as any other.
@@ -32,7 +33,18 @@ loader(const struct train_config *c)
 
 /* --- reading and writing ---------------------------------------------------------------------- */
 
-/* "FINGERPRINT WEIGHT FIRST ASKED EPOCHS SEPARATE CONSUMED PREFIX" */
+/* Moves the fingerprint of the mask, after a '+', from that of the tokens. */
+static void
+take_mask(struct corpus_record *c, const char *both)
+{
+	const char *mask = strchr(both, '+');
+	int len = mask ? (int)(mask - both) : (int)strlen(both);
+
+	snprintf(c->fingerprint, sizeof c->fingerprint, "%.*s", len, both);
+	snprintf(c->mask, sizeof c->mask, "%s", mask ? mask + 1 : "");
+}
+
+/* "FINGERPRINT[+MASK] WEIGHT FIRST ASKED EPOCHS SEPARATE CONSUMED PREFIX" */
 static int
 read_corpus(const struct source *s, int i, struct corpus_record *c, struct err *e)
 {
@@ -40,11 +52,13 @@ read_corpus(const struct source *s, int i, struct corpus_record *c, struct err *
 	long long first, asked, epochs, consumed;
 	int separate, at = 0;
 	const char *text = s->state.data_corpus[i];
+	char print[2 * SUMS_FINGERPRINT];
 
-	if (sscanf(text, "%63s %lf %lld %lld %lld %d %lld %n", c->fingerprint, &c->weight, &first,
-		&asked, &epochs, &separate, &consumed, &at) != 7 ||
+	if (sscanf(text, "%127s %lf %lld %lld %lld %d %lld %n", print, &c->weight, &first, &asked,
+		&epochs, &separate, &consumed, &at) != 7 ||
 	    !at || !text[at] || first < 0 || first > consumed || consumed > most || asked < -1)
 		return err_set(e, "%s: state.conf: 'data_corpus_%d' is damaged", s->path, i);
+	take_mask(c, print);
 	c->first = first;
 	c->num_samples = asked;
 	c->epochs = epochs;
@@ -94,9 +108,10 @@ corpus_text(const struct corpus_record *c)
 {
 	struct str out = { 0 };
 
-	str_addf(&out, "%s %.17g %lld %lld %lld %d %lld %s", c->fingerprint, c->weight,
-	    (long long)c->first, (long long)c->num_samples, (long long)c->epochs, c->separate,
-	    (long long)c->consumed, c->prefix);
+	str_addf(&out, "%s%s%s %.17g %lld %lld %lld %d %lld %s", c->fingerprint,
+	    c->mask[0] ? "+" : "", c->mask, c->weight, (long long)c->first,
+	    (long long)c->num_samples, (long long)c->epochs, c->separate, (long long)c->consumed,
+	    c->prefix);
 	return out.buf;
 }
 
@@ -112,6 +127,7 @@ record_of(const struct data *d, int k, int64_t consumed)
 
 	blend_corpus(d->set[SPLIT_TRAIN].blend, k, &b);
 	snprintf(r.fingerprint, sizeof r.fingerprint, "%s", data_corpus_fingerprint(d, k));
+	snprintf(r.mask, sizeof r.mask, "%s", data_corpus_mask(d, k));
 	r.first = b.first;
 	r.num_samples = b.num_samples;
 	r.epochs = samples_num_epochs(b.samples);
@@ -242,6 +258,24 @@ compare_lists(const struct data *d, struct err *why)
 	return compare_weights(d, why);
 }
 
+/* Compares the masks of equal lists. */
+static int
+compare_masks(const struct data *d, struct err *why)
+{
+	const struct path_list *l = data_train_list(d);
+
+	for (int k = 0; k < l->count; k++) {
+		const char *now = data_corpus_mask(d, k), *was = d->record.corpus[k].mask;
+
+		if (!*now != !*was)
+			return err_set(why, "%s has %s", l->prefix[k],
+			    *now ? "a mask and had none" : "no mask and had one");
+		if (*now && !sums_same(now, was))
+			return err_set(why, "the mask of %s is not what it was", l->prefix[k]);
+	}
+	return 0;
+}
+
 /* --- continuing ------------------------------------------------------------------------------- */
 
 /* Continues each corpus of the list from its record; at_end: from the end of what was consumed,
@@ -294,23 +328,24 @@ data_record_resolve(struct data *d, struct err *e)
 	struct data_record *r = &d->record;
 	const char *dir = d->c->weights_from;
 	struct err why;
-	bool options;
+	bool options, lists;
 
 	if (!r->any || data_train_list(d)->count == 0)
 		return 0;
 	options = listed(r) > 0 && compare_options(d, &why) < 0;
-	if (!options && compare_lists(d, &why) == 0) {
+	lists = !options && compare_lists(d, &why) == 0;
+	if (lists && (d->c->o.data_change == DATA_CHANGE_MASK || compare_masks(d, &why) == 0)) {
 		r->continues = true;
 		d->set[SPLIT_TRAIN].start = r->start;
 		take_up(d, false);
 		return 0;
 	}
-	if (d->c->o.data_change == DATA_CHANGE_REFUSE)
+	if (d->c->o.data_change == DATA_CHANGE_REFUSE || d->c->o.data_change == DATA_CHANGE_MASK)
 		return err_set(e,
-		    "%s: the data changed since this checkpoint was saved: %s; --data-change "
+		    "%s: the data changed since this checkpoint was saved: %s; %s--data-change "
 		    "restart begins the new order, "
 		    "--data-change exclude-seen draws no sample twice",
-		    dir, why.msg);
+		    dir, why.msg, lists ? "--data-change mask keeps the order, " : "");
 	if (d->c->o.data_change == DATA_CHANGE_EXCLUDE_SEEN) {
 		if (options || d->c->o.dataloader_type != SAMPLER_SINGLE)
 			return err_set(e,
