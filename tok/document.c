@@ -22,7 +22,7 @@ enum { BOM = 3 };
 struct mark {
 	uint64_t stored;
 	size_t lengths, documents;
-	int64_t sequences, tokens, bytes;
+	int64_t sequences, tokens, bytes, trained;
 };
 
 /* What a worker keeps between batches. None of it is shared, so workers need no lock. */
@@ -36,7 +36,11 @@ struct scratch {
 	struct job *job;
 	struct part *part;
 	uint64_t taken, beyond;
-	struct mark *before; /* the extents of the parts before the current document */
+	struct mark *before;   /* the extents of the parts before the current document */
+	struct chat_line line; /* with chat: the current one, and what its marks need */
+	uint8_t *mark;
+	size_t cap_marks;
+	struct str surface;
 };
 
 /* The number of parts of a job. */
@@ -60,6 +64,7 @@ job_release(struct job *j, const struct document_plan *p)
 {
 	for (int i = 0; j->part && i < num_parts(p); i++) {
 		spool_release(&j->part[i].tokens);
+		spool_release(&j->part[i].mask);
 		str_release(&j->part[i].lengths);
 		str_release(&j->part[i].sequences);
 	}
@@ -203,6 +208,84 @@ encode_value(struct scratch *s, int tokenizer, int key, struct part *part, struc
 	return 0;
 }
 
+/* The ids of the current line, and their marks, which are in s->mark or in the line. */
+static const uint8_t *
+chat_ids(struct scratch *s, int tokenizer, struct err *e)
+{
+	const struct chat_line *l = &s->line;
+	const struct tokenizer *t = s->plan->tokenizer[tokenizer];
+
+	s->ids.count = 0;
+	if (l->has_ids)
+		return tokenizer_check_ids(t, l->id, l->count, &s->ids, e) < 0 ? NULL : l->mark;
+	s->ids.pass = NULL; /* places need all of them */
+	if (tokenizer_encode(s->tokenizer[tokenizer], l->text.buf ? l->text.buf : "", l->text.len,
+		&s->ids, e) < 0) {
+		s->ids.pass = take_ids;
+		return NULL;
+	}
+	s->ids.pass = take_ids;
+	if (s->cap_marks < s->ids.count + 1) {
+		s->cap_marks = s->ids.count + s->ids.count / 2 + 1;
+		s->mark = mem_realloc(s->mark, s->cap_marks, 1);
+	}
+	if (chat_mark(t, l, &s->ids, s->mark, &s->surface) == 0)
+		return s->mark;
+	err_set(e, "the tokenizer does not give this text back; give ids by --mask-key");
+	return NULL;
+}
+
+/* One token with its byte of the mask, if there is one. */
+static uint64_t
+add_marked(struct scratch *s, struct part *part, int64_t id, uint8_t mark)
+{
+	uint32_t one = (uint32_t)id;
+
+	if (id < 0)
+		return 0;
+	if (!s->plan->discard)
+		str_add(&part->mask.tail, &mark, 1);
+	part->counts.tokens++;
+	part->counts.trained += mark;
+	return add_tokens(s->plan, part, &one, 1);
+}
+
+/* The current line as a document of one sequence, or of none when it has no token. The eod counts
+ * as the token before it does. */
+static int
+encode_chat(struct scratch *s, int tokenizer, struct part *part, struct err *e)
+{
+	const struct document_plan *p = s->plan;
+	const uint8_t *mark = chat_ids(s, tokenizer, e);
+	size_t n = s->ids.count, all = n + (p->bos >= 0) + (p->eod >= 0);
+	uint64_t beyond;
+
+	if (!mark)
+		return -1;
+	if (all >= INT32_MAX - 1)
+		return err_set(
+		    e, "a text of %zu tokens: at most %d fit a sequence", all, INT32_MAX - 2);
+	part->counts.bytes += (int64_t)s->line.text.len;
+	add_int32(&part->sequences, n > 0);
+	if (n == 0)
+		return 0;
+	beyond = add_marked(s, part, p->bos, 0);
+	beyond |= add_tokens(p, part, s->ids.id, n);
+	for (size_t i = 0; i < n; i++)
+		part->counts.trained += mark[i];
+	if (!p->discard)
+		str_add(&part->mask.tail, mark, n);
+	part->counts.tokens += (int64_t)n;
+	beyond |= add_marked(s, part, p->eod, mark[n - 1]);
+	add_int32(&part->lengths, (int32_t)all);
+	part->counts.sequences++;
+	if (!p->discard &&
+	    (spool_store(&part->tokens, p->prefix, e) < 0 ||
+		spool_store(&part->mask, p->prefix, e) < 0))
+		return -1;
+	return check_fit(p, beyond, e);
+}
+
 /* Encodes all keys of the parsed line with all tokenizers, or none: what was added to a part is
  * removed again, while its memory is kept. The histogram gets only complete documents. */
 static int
@@ -215,10 +298,11 @@ encode_document(struct scratch *s, struct job *j, struct err *e)
 
 		s->before[i] = (struct mark){ spool_bytes(&part->tokens), part->lengths.len,
 			part->sequences.len, part->counts.sequences, part->counts.tokens,
-			part->counts.bytes };
+			part->counts.bytes, part->counts.trained };
 	}
 	for (int i = 0; i < n && rc == 0; i++)
-		rc = encode_value(s, i / keys, i % keys, &j->part[i], e);
+		rc = s->plan->chat ? encode_chat(s, i, &j->part[i], e)
+				   : encode_value(s, i / keys, i % keys, &j->part[i], e);
 	for (int i = 0; i < n; i++) {
 		struct part *part = &j->part[i];
 		const struct mark *before = &s->before[i];
@@ -232,11 +316,13 @@ encode_document(struct scratch *s, struct job *j, struct err *e)
 			continue;
 		}
 		spool_cut(&part->tokens, before->stored);
+		spool_cut(&part->mask, before->stored / dtype_size(s->plan->dtype));
 		part->lengths.len = before->lengths;
 		part->sequences.len = before->documents;
 		part->counts.sequences = before->sequences;
 		part->counts.tokens = before->tokens;
 		part->counts.bytes = before->bytes;
+		part->counts.trained = before->trained;
 	}
 	return rc;
 }
@@ -255,6 +341,11 @@ encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line, boo
 				       : jsonl_parse(s->jsonl, line->bytes, line->len);
 	const char *why = jsonl_detail(s->jsonl), *advice;
 	struct err e;
+
+	if (class == JSONL_OK && s->plan->chat) {
+		class = chat_read(s->plan->chat, line->bytes, line->len, &s->line);
+		why = s->line.why;
+	}
 
 	if (last && class == JSONL_OK && j->batch.text.cap > TEXT_KEPT &&
 	    jsonl_has_copied(s->jsonl))
@@ -287,7 +378,8 @@ scratch_new(const struct document_plan *p)
 	s->plan = p;
 	s->ids.pass = take_ids;
 	s->ids.ctx = s;
-	s->jsonl = jsonl_new(p->keys, p->max_bytes);
+	/* with chat the members are read from the whole line */
+	s->jsonl = jsonl_new(p->chat ? &(struct opt_list){ 0 } : p->keys, p->max_bytes);
 	s->before = mem_zalloc((size_t)num_parts(p), sizeof *s->before);
 	s->tokenizer = mem_zalloc((size_t)p->num_tokenizers, sizeof(struct tokenizer_worker *));
 	for (int i = 0; i < p->num_tokenizers; i++)
@@ -305,6 +397,9 @@ scratch_free(struct scratch *s)
 		tokenizer_worker_free(s->tokenizer[i]);
 	jsonl_free(s->jsonl);
 	token_ids_release(&s->ids);
+	chat_line_release(&s->line);
+	str_release(&s->surface);
+	free(s->mark);
 	free(s->tokenizer);
 	free(s->before);
 	free(s);
@@ -323,6 +418,7 @@ job_work(struct job *j, struct scratch *s)
 		struct part *part = &j->part[i];
 
 		spool_cut(&part->tokens, 0);
+		spool_cut(&part->mask, 0);
 		str_clear(&part->lengths);
 		str_clear(&part->sequences);
 		memset(&part->counts, 0, sizeof part->counts);

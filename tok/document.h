@@ -10,6 +10,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/token/tokenizer.h"
+#include "tok/chat.h"
 #include "tok/input.h"
 #include "tok/jsonl.h"
 #include "tok/spool.h"
@@ -23,6 +24,7 @@ enum { LENGTH_BUCKETS = 42 };
 struct key_counts {
 	int64_t sequences, tokens, bytes; /* bytes of text, decoded */
 	int64_t longest;                  /* document, in tokens */
+	int64_t trained;                  /* tokens that a mask counts */
 	int64_t bucket[LENGTH_BUCKETS];   /* documents by length */
 };
 
@@ -37,12 +39,14 @@ struct document_plan {
 	bool discard;      /* only count */
 	bool stop_at_bad;  /* the job ends at its first bad line */
 	bool split_sentences, keep_newlines;
+	const struct chat *chat; /* lines that say what is trained; NULL: texts */
 	const char *prefix; /* tokens of long documents are stored beside it; NULL with discard */
 };
 
 /* The results of a batch for one tokenizer and key: documents as runs of sequences. */
 struct part {
 	struct spool tokens;           /* of the dtype */
+	struct spool mask;             /* with chat: a byte for each of them */
 	struct str lengths, sequences; /* one int32 per sequence; one int32 per document */
 	struct key_counts counts;
 };

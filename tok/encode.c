@@ -36,7 +36,9 @@ struct encode {
 	struct mem_pool pool;
 	struct tokenizer *tokenizer[TOKENIZERS_MAX];
 	struct document_plan plan;
-	int64_t eod; /* also when none is appended */
+	enum chat_kind kind;
+	struct chat *chat; /* NULL: all is trained */
+	int64_t eod;       /* also when none is appended */
 	struct input_list files;
 	struct input *input;
 	struct output *output; /* NULL when counting */
@@ -56,6 +58,24 @@ struct encode {
 	void *progress_ctx;
 };
 
+/* A line that says what is trained is one document of one sequence. */
+static int
+check_chat(const struct encode_config *c, struct err *e)
+{
+	static const char *const option[] = { "", "mask-key", "segments", "spans-key",
+		"chat-format" };
+	enum chat_kind kind;
+
+	if (chat_check(&c->chat, &kind, e) < 0 || kind == CHAT_NONE)
+		return kind == CHAT_NONE ? 0 : -1;
+	if (c->json_keys.count > 1)
+		return err_set(
+		    e, "--%s: takes one of --json-keys, not %d", option[kind], c->json_keys.count);
+	return c->split_sentences
+	    ? err_set(e, "--%s and --split-sentences exclude each other", option[kind])
+	    : 0;
+}
+
 /*
  * An option that has no effect without another one is a usage error. Keys must differ: equal ones
  * would be one dataset; names are compared as bytes, as members are. A list option takes all words
@@ -72,6 +92,8 @@ check_options(const struct encode_config *c, struct err *e)
 		return err_set(e, "--keep-newlines needs --split-sentences");
 	if (c->error_list && c->on_error != ON_ERROR_SKIP)
 		return err_set(e, "--error-list needs --on-error skip");
+	if (check_chat(c, e) < 0)
+		return -1;
 	if (c->histogram && c->json)
 		return err_set(
 		    e, "--histogram and --json exclude each other: --json includes the histogram");
@@ -130,13 +152,21 @@ open_tokenizers(struct encode *x, struct err *e)
 
 	if (c->compare.count >= TOKENIZERS_MAX)
 		return err_set(e, "--compare: at most %d tokenizers", TOKENIZERS_MAX - 1);
-	x->tokenizer[n] = tokenizer_open(&c->tokenizer, e);
+	struct tokenizer_spec own = c->tokenizer;
+
+	/* a chat template has all special tokens itself */
+	own.hf_no_include_special_tokens |= x->kind != CHAT_NONE;
+	x->tokenizer[n] = tokenizer_open(&own, e);
 	if (!x->tokenizer[n++])
+		return -1;
+	if (x->kind != CHAT_NONE &&
+	    !(x->chat = chat_open(&c->chat, c->json_keys.item[0], x->tokenizer[0], e)))
 		return -1;
 	for (int i = 0; i < c->compare.count; i++) {
 		struct tokenizer_spec spec = { .model = c->compare.item[i],
 			.unigram_ties = c->tokenizer.unigram_ties,
 			.like = c->tokenizer.like,
+			.hf_no_include_special_tokens = x->kind != CHAT_NONE,
 			.special_as_text = c->tokenizer.special_as_text };
 
 		x->tokenizer[n] = tokenizer_open(&spec, e);
@@ -147,6 +177,7 @@ open_tokenizers(struct encode *x, struct err *e)
 		.keys = &c->json_keys,
 		.tokenizer = x->tokenizer,
 		.num_tokenizers = n,
+		.chat = x->chat,
 		.discard = !c->output_prefix,
 		.prefix = c->output_prefix,
 		.stop_at_bad = c->on_error == ON_ERROR_STOP,
@@ -173,6 +204,11 @@ open_files(struct encode *x, struct err *e)
 	for (int i = 0; i < x->files.count; i++) {
 		const struct input_file *f = &x->files.item[i];
 
+		if (f->text && x->kind != CHAT_NONE)
+			return err_set(e,
+			    "'%s' is plain text, which does not say what is trained: --format "
+			    "jsonl is for JSON Lines",
+			    f->name);
 		if (f->text && x->c->json_keys.count > 1)
 			return err_set(e,
 			    "--json-keys: '%s' is plain text, which has one member: give one "
@@ -251,6 +287,7 @@ encode_open(const struct encode_config *c, struct err *e)
 	cpu_set_t set;
 
 	x->c = c;
+	(void)chat_check(&c->chat, &x->kind, NULL);
 	x->counts.num_keys = c->json_keys.count;
 	x->counts.num_tokenizers = 1 + c->compare.count;
 	x->counts.key = mem_zalloc(
@@ -300,6 +337,7 @@ encode_close(struct encode *x)
 	input_free(x->input);
 	for (int i = 0; i < TOKENIZERS_MAX; i++)
 		tokenizer_close(x->tokenizer[i]);
+	chat_close(x->chat);
 	str_release(&x->described);
 	mem_pool_release(&x->pool);
 	free(x->state.key);
@@ -423,6 +461,7 @@ write_job(void *ctx, void *slot, struct err *e)
 		sum->sequences += from->sequences;
 		sum->tokens += from->tokens;
 		sum->bytes += from->bytes;
+		sum->trained += from->trained;
 		sum->longest = from->longest > sum->longest ? from->longest : sum->longest;
 		for (int b = 0; b < LENGTH_BUCKETS; b++)
 			sum->bucket[b] += from->bucket[b];
@@ -456,6 +495,11 @@ commit(struct encode *x, struct err *e)
 	struct sidecar s = { x->c, x->tokenizer[0], &x->files, x->input, &x->counts, x->eod,
 		x->plan.bos };
 
+	if (x->chat && x->counts.key[0].tokens && !x->counts.key[0].trained)
+		return err_set(e,
+		    "none of %lld tokens is trained: a chat template marks what is by {%% "
+		    "generation %%}, a table by \"train\": true",
+		    (long long)x->counts.key[0].tokens);
 	if (x->state_path && mark(x, true, e) < 0)
 		return -1;
 	if (output_commit(x->output, &s, e) < 0)

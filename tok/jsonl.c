@@ -31,6 +31,9 @@ const char *const jsonl_class_name[JSONL_CLASSES] = {
 	"bom",
 	"too-long",
 	"refused",
+	"bad-chat",
+	"bad-span",
+	"control-in-content",
 };
 
 /* What the last member of a wanted name held. */

@@ -27,6 +27,10 @@ enum jsonl_class {
 	JSONL_BOM,
 	JSONL_TOO_LONG,
 	JSONL_REFUSED /* by the tokenizer */,
+	/* of chat.h */
+	JSONL_BAD_CHAT,
+	JSONL_BAD_SPAN,
+	JSONL_CONTROL,
 	JSONL_CLASSES,
 };
 

@@ -50,6 +50,21 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 	{ .name = "json-keys", .type = OPT_LIST, .off = ENCODE(json_keys), .unit = "KEY", \
 	  .def = "text", \
 	  .help = "members to take; each becomes a separate dataset" }, \
+	{ .name = "mask-key", .type = OPT_STRING, .off = ENCODE(chat.mask_key), .unit = "KEY", \
+	  .help = "the member of --json-keys is a list of ids, and KEY a list of as many 0 and " \
+	  "1: the tokens that are trained" }, \
+	{ .name = "segments", .type = OPT_FLAG, .off = ENCODE(chat.segments), \
+	  .help = "the member is a list of {\"text\": STRING, \"train\": BOOL}" }, \
+	{ .name = "spans-key", .type = OPT_STRING, .off = ENCODE(chat.spans_key), .unit = "KEY", \
+	  .help = "the member is a text, and KEY a list of [BEGIN, END]: the characters that are " \
+	  "trained" }, \
+	{ .name = "chat-format", .type = OPT_STRING, .off = ENCODE(chat.format), .unit = "FILE", \
+	  .help = "the member is a list of messages, and FILE says what stands before and after " \
+	  "each role" }, \
+	{ .name = "chat-ignore", .type = OPT_LIST, .off = ENCODE(chat.ignore), .unit = "MEMBER", \
+	  .help = "with --chat-format: members of a message to leave out" }, \
+	{ .name = "allow-control", .type = OPT_FLAG, .off = ENCODE(chat.allow_control), \
+	  .help = "with --chat-format: contents may hold the strings of special tokens" }, \
 	{ .name = "workers", .type = OPT_INT, .off = ENCODE(workers), .min = 0, .max = 4096, \
 	  .def = "0", .unit = "N", \
 	  .help = "threads that encode; 0 means one per usable core; the output does not depend " \

@@ -93,6 +93,18 @@ output_lost(const struct output *o)
 	return o && lock_lost(o->own);
 }
 
+/* A writer that knows its lock and, for lines that say what is trained, has a mask. */
+static int
+settle_writer(struct output *o, int k, struct err *e)
+{
+	enum chat_kind kind;
+
+	if (!o->writer[k] || chat_check(&o->c->chat, &kind, e) < 0)
+		return -1;
+	dataset_writer_guard(o->writer[k], o->lock[k], o->c->force);
+	return kind == CHAT_NONE ? 0 : dataset_writer_add_mask(o->writer[k], o->lock[k], e);
+}
+
 /* Opens the writer of a key. A resumed run may have committed the key already: then there is
  * none. */
 static int
@@ -103,9 +115,7 @@ open_writer(struct output *o, int k, enum dtype t, const struct resume_state *fr
 
 	if (!o->c->resume) {
 		o->writer[k] = dataset_writer_new(o->name[k], t, e);
-		if (o->writer[k])
-			dataset_writer_guard(o->writer[k], o->lock[k], o->c->force);
-		return o->writer[k] ? 0 : -1;
+		return settle_writer(o, k, e);
 	}
 	if (from)
 		mark = (struct dataset_mark){ from->key[k].bin_bytes, from->key[k].sequences,
@@ -115,9 +125,7 @@ open_writer(struct output *o, int k, enum dtype t, const struct resume_state *fr
 	if (done)
 		return done < 0 ? -1 : 0;
 	o->writer[k] = dataset_writer_resume(o->name[k], t, from ? &mark : NULL, o->lock[k], e);
-	if (o->writer[k])
-		dataset_writer_guard(o->writer[k], o->lock[k], o->c->force);
-	return o->writer[k] ? 0 : -1;
+	return settle_writer(o, k, e);
 }
 
 /* The names of what a later run continues are on disk before any record speaks of them. */
@@ -194,6 +202,9 @@ output_job(struct output *o, const struct job *j, struct err *e)
 			.per_document = (const int32_t *)(const void *)part->sequences.buf,
 			.sequences = (int64_t)(part->lengths.len / sizeof(int32_t)),
 			.documents = (int64_t)(part->sequences.len / sizeof(int32_t)),
+			.mask = part->mask.tail.buf,
+			.mask_stored = part->mask.file ? fileno(part->mask.file) : -1,
+			.mask_stored_bytes = part->mask.stored,
 		};
 
 		if (dataset_add_batch(o->writer[k], &b, e) < 0)
@@ -236,7 +247,7 @@ commit_key(struct output *o, int k, const struct sidecar *notes, struct err *e)
 
 	if (!w)
 		return 0;
-	sidecar_text(notes, k, &text);
+	sidecar_text(notes, k, dataset_writer_mask_name(w), &text);
 	dataset_writer_describe(w, text.buf);
 	str_release(&text);
 	o->writer[k] = NULL;

@@ -77,6 +77,13 @@ resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_
 	snprintf(number, sizeof number, "%" PRId64, c->max_document_bytes);
 	add_option(out, "max-document-bytes", number);
 	add_option(out, "error-list", c->error_list);
+	add_option(out, "mask-key", c->chat.mask_key);
+	add_option(out, "spans-key", c->chat.spans_key);
+	add_switch(out, "segments", c->chat.segments);
+	add_option(out, "chat-format", c->chat.format);
+	for (int i = 0; i < c->chat.ignore.count; i++)
+		add_option(out, "chat-ignore", c->chat.ignore.item[i]);
+	add_switch(out, "allow-control", c->chat.allow_control);
 	add_option(out, "part", c->part);
 	add_option(out, "format", files_format_names[c->format]);
 	add_option(out, "document-separator", c->document_separator);
@@ -108,9 +115,10 @@ resume_write(const char *path, const struct str *what, const struct resume_state
 	for (int k = 0; k < n->num_keys; k++) /* resumed runs have one tokenizer */
 		str_addf(&out,
 		    "key %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
-		    " %" PRId64 "\n",
+		    " %" PRId64 " %" PRId64 "\n",
 		    s->key[k].bin_bytes, s->key[k].sequences, s->key[k].documents,
-		    n->key[k].sequences, n->key[k].tokens, n->key[k].bytes, n->key[k].longest);
+		    n->key[k].sequences, n->key[k].tokens, n->key[k].bytes, n->key[k].longest,
+		    n->key[k].trained);
 	str_adds(&out, "end\n");
 	rc = io_write_file(path, out.buf, out.len, e);
 	str_release(&out);
@@ -205,8 +213,8 @@ take_state(const char *p, struct resume_state *s, struct encode_counts *n)
 
 		if (!take(&p, "key",
 			(int64_t *[]){ &r->bin_bytes, &r->sequences, &r->documents, &c->sequences,
-			    &c->tokens, &c->bytes, &c->longest },
-			7))
+			    &c->tokens, &c->bytes, &c->longest, &c->trained },
+			8))
 			return false;
 	}
 	return !strcmp(p, "end\n");

@@ -20,7 +20,7 @@ add_text(struct str *out, const char *name, const char *value)
 
 /* What later tells whether this dataset and another, or a tokenizer, belong together. */
 static void
-add_notes(struct str *out, const struct sidecar *s)
+add_notes(struct str *out, const struct sidecar *s, const char *mask)
 {
 	int files = tokenizer_num_files(s->tokenizer);
 	struct notes n;
@@ -38,6 +38,7 @@ add_notes(struct str *out, const struct sidecar *s)
 	n.special_as_text = s->c->tokenizer.special_as_text;
 	n.eod_id = s->eod;
 	n.bos_id = s->bos;
+	n.mask = mask;
 	notes_add_members(&n, out);
 	notes_release(&n);
 }
@@ -76,7 +77,7 @@ add_inputs(struct str *out, const struct sidecar *s)
 
 /* The totals of the run and of this key. */
 static void
-add_counts(struct str *out, const struct encode_counts *c, int key)
+add_counts(struct str *out, const struct encode_counts *c, int key, const char *mask)
 {
 	const struct key_counts *k = &c->key[key];
 	int n = 0;
@@ -86,6 +87,8 @@ add_counts(struct str *out, const struct encode_counts *c, int key)
 	    "\"text_bytes\": %lld,\n",
 	    (long long)c->documents, (long long)k->sequences, (long long)k->tokens,
 	    (long long)k->bytes);
+	if (mask)
+		str_addf(out, "  \"trained_tokens\": %lld,\n", (long long)k->trained);
 	str_addf(out, "  \"blank_lines\": %lld,\n  \"skipped_lines\": {", (long long)c->blank);
 	for (int i = 0; i < JSONL_CLASSES; i++)
 		if (c->bad[i])
@@ -96,16 +99,16 @@ add_counts(struct str *out, const struct encode_counts *c, int key)
 
 /* The whole file. */
 void
-sidecar_text(const struct sidecar *s, int key, struct str *out)
+sidecar_text(const struct sidecar *s, int key, const char *mask, struct str *out)
 {
 	str_adds(out, "{\n  ");
 	add_text(out, "made_by", s->c->version);
 	str_adds(out, ",\n  ");
 	add_text(out, "json_key", s->c->json_keys.item[key]);
 	str_adds(out, ",\n");
-	add_notes(out, s);
+	add_notes(out, s, mask);
 	str_addf(out, "  \"split_sentences\": %s,\n", s->c->split_sentences ? "true" : "false");
 	add_inputs(out, s);
-	add_counts(out, s->counts, key);
+	add_counts(out, s->counts, key, mask);
 	str_adds(out, "}\n");
 }

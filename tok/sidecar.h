@@ -14,7 +14,7 @@ struct sidecar {
 	int64_t eod, bos; /* bos -1: no text begins with it */
 };
 
-/* Appends the text for key number `key`. */
-void sidecar_text(const struct sidecar *s, int key, struct str *out);
+/* Appends the text for key number `key`. mask: the name of its mask; NULL: it has none. */
+void sidecar_text(const struct sidecar *s, int key, const char *mask, struct str *out);
 
 #endif

@@ -312,7 +312,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	works --data-path 1 a 1 b 2 c --load s3 --save s3 --data-change restart
 	notes "data: consumed of a: 4 samples"
 	works --data-path 1 a 1 b 2 c --load s3 --save s3 --train-iters 9
-	fails 2 "--data-change maybe: must be one of refuse, restart, exclude-seen" --data-path a \
+	fails 2 "--data-change maybe: must be one of refuse, restart, exclude-seen, mask" --data-path a \
 		--data-change maybe
 }
 
@@ -385,4 +385,35 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	works --data-path a --seq-length 1 --metrics-file m.jsonl
 	[ "$(losses m.jsonl | wc -l)" = 8 ]
 	works --data-path a --seq-length 1 --position-embedding-type rope
+}
+
+@test "masks: what the loss counts, in the record, and wrong ones" {
+	# The same as leaving out inputs that are the end of a document: labels after it are 0.
+	awk 'BEGIN { for (i = 0; i < 30; i++) { ids = m = ""
+		for (k = 0; k < 29; k++) { ids = ids (7 * i + k) % 98 ", "; m = m (k > 0) ", " }
+		printf "{\"ids\": [%s99], \"m\": [%s1]}\n", ids, m } }' >in.jsonl
+	mtok -q -o x --json-keys ids --mask-key m --tokenizer-type NullTokenizer --vocab-size 100 \
+		in.jsonl
+	null="--data-path x_ids_document --tokenizer-type NullTokenizer"
+	works $null --metrics-file mask.jsonl
+	run -3 mtrain -q --config tiny.conf $null --save s --exit-interval 4
+	works $null --loss-mask ignore --eod-mask-loss --metrics-file eod.jsonl
+	[ "$(losses mask.jsonl)" = "$(losses eod.jsonl)" ]
+	grep -q '^data_corpus_0 [^ ]*+[^ ]* ' s/iter_0000004/state.conf
+	how="--data-change mask keeps the order, --data-change restart begins the new order, --data-change exclude-seen draws no sample twice"
+	says="s: the data changed since this checkpoint was saved:"
+	fails 1 "$says x_ids_document has no mask and had one; $how" $null --load s --loss-mask ignore
+	# Another mask: the order stays.
+	sed 's/, 1\]}/, 0]}/' in.jsonl | mtok -q --force -o x --json-keys ids --mask-key m \
+		--tokenizer-type NullTokenizer --vocab-size 100
+	fails 1 "$says the mask of x_ids_document is not what it was; $how" $null --load s --save s
+	works $null --load s --save s --data-change mask
+	[[ "$stderr" != *"new list"* ]]
+	fails 2 "--loss-mask some: must be one of use, ignore" $null --loss-mask some
+	# Wrong masks end the run before its first step, with a line.
+	printf '\2' | dd of=x_ids_document_mask.bin bs=1 seek=40 conv=notrunc status=none
+	rm x_ids_document_mask.sum
+	fails 1 "x_ids_document_mask.bin: token 10 of sequence 1 has the value 2: a mask has only 0 and 1" $null
+	rm x_ids_document_mask.idx
+	fails 1 "x_ids_document: its mask, which x_ids_document.json names: cannot open 'x_ids_document_mask.idx': No such file or directory" $null
 }

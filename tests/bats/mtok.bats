@@ -670,3 +670,85 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, JapaneseSentencePiece, TikTokenizer,
 	run mtok info --tokenizer-model bad.model
 	expect 2 "mtok: bad.model: its normalisation rules have an index of 260 bytes in 5"
 }
+
+@test "four forms of a line that says what is trained" {
+	none="--tokenizer-type GPT2BPETokenizer --vocab-file vocab.json --merge-file merges.txt -q"
+	cat >format.json <<-'END'
+		{"start": "the ", "roles": {"user": {"before": "U ", "after": "\n", "train": false},
+		 "bot": {"before": "B ", "after": "<|endoftext|>", "train": true}}, "strip": true}
+	END
+	echo '{"text": [{"role": "user", "content": " the ox\u3000"}, {"role": "bot", "content": "\u00e9 the"}]}' >messages
+	echo '{"text": [{"text": "the U the ox\nB ", "train": false}, {"text": "\u00e9 the<|endoftext|>", "train": true}]}' >segments
+	echo '{"text": "the U the ox\nB \u00e9 the<|endoftext|>", "spans": [[15, 33]]}' >spans
+	mtok $none -o a --chat-format format.json messages
+	mtok $none -o b --segments segments
+	mtok $none -o c --spans-key spans spans
+	run -0 mshard head a_text_document
+	row=$output
+	for name in b c; do
+		cmp a_text_document.bin ${name}_text_document.bin
+		cmp a_text_document_mask.bin ${name}_text_document_mask.bin
+	done
+	ids=$(echo "$row" | sed -n '2s/.*\t//p')
+	marks=$(od -An -v -tu1 a_text_document_mask.bin | tr -s '\n ' ' ')
+	printf '{"text": [%s], "m": [%s]}\n' "$(echo $ids | sed 's/ /, /g')" \
+		"$(echo $marks | sed 's/ /, /g')" >ids
+	mtok $none -o d --mask-key m ids
+	cmp a_text_document.bin d_text_document.bin
+	cmp a_text_document_mask.bin d_text_document_mask.bin
+	# Both bytes of a character that is trained, the text after it, and the end.
+	[ "$(echo "$row" | cut -f 4 | tail -n 1)" = 9+4 ]
+	# An end of a document counts as the token before it, a beginning does not.
+	mtok $none -o e --append-eod --segments segments
+	run -0 mshard head e_text_document
+	[ "$(echo "$output" | cut -f 4 | tail -n 1)" = 9+5 ]
+	grep -q '"mask": "e_text_document_mask"' e_text_document.json
+	grep -q '"trained_tokens": 5' e_text_document.json
+}
+
+# chat_line FORM LINE WHY: a bad line of a form, given by its options
+chat_line()
+{
+	echo "$2" >line
+	refused 1 "mtok: line:1: $3" mtok -o x --tokenizer-type GPT2BPETokenizer \
+		--vocab-file vocab.json --merge-file merges.txt $1 line
+}
+
+@test "lines and tables that do not say what is trained" {
+	echo '{"roles": {"u": {"before": "", "after": "", "train": true}}}' >f
+	chat_line "--mask-key m" '{"text": [1], "m": [1, 0]}' "bad-chat: 1 numbers in 'text', but 2 in 'm'"
+	chat_line "--mask-key m" '{"text": [1], "m": [2]}' "bad-chat: item 0 of 'm' is neither 0 nor 1"
+	chat_line "--mask-key m" '{"text": [999], "m": [1]}' "refused: id 999 is outside the vocabulary of 261"
+	chat_line "--mask-key m" '{"text": [1]}' "missing-key: no member 'm'"
+	chat_line "--mask-key m" '{"text": "a", "m": [1]}' "wrong-type: 'text' is not a list"
+	chat_line "--segments" '{"text": [{"text": "a"}]}' 'bad-chat: segment 0 is not {"text": STRING, "train": BOOL}'
+	chat_line "--spans-key s" '{"text": "abc", "s": [[1, 2], [0, 1]]}' "bad-span: span 1, [0, 1], begins before the end of the one before it, or ends before it begins"
+	chat_line "--spans-key s" '{"text": "\u00e9\u00e9", "s": [[1, 3]]}' "bad-span: span 0 ends after the 2 characters"
+	chat_line "--spans-key s" '{"text": "abc", "s": [[1]]}' "bad-span: span 0 is not [BEGIN, END]"
+	chat_line "--chat-format f" '{"text": []}' "bad-chat: a conversation without a message"
+	chat_line "--chat-format f" '{"text": [{"role": "x", "content": ""}]}' "bad-chat: message 0: f has no role 'x'"
+	chat_line "--chat-format f" '{"text": [{"role": "u", "content": null}]}' "bad-chat: message 0: its content is not a string"
+	chat_line "--chat-format f" '{"text": [{"role": "u", "content": "", "name": "n"}]}' "bad-chat: message 0 has a member 'name'; --chat-ignore leaves it out"
+	chat_line "--chat-format f" '{"text": [{"role": "u", "content": "a<|endoftext|>"}]}' "control-in-content: message 0: its content holds the special token '<|endoftext|>'; --allow-control takes it as one"
+	chat="mtok -q --tokenizer-type GPT2BPETokenizer --vocab-file vocab.json --merge-file merges.txt"
+	run -0 $chat -o y --chat-format f --chat-ignore name --allow-control <<-'END'
+		{"text": [{"role": "u", "content": "a<|endoftext|>", "name": 1}]}
+	END
+	echo '{"text": [{"text": "a", "train": false}]}' >line
+	refused 1 'mtok: none of 1 tokens is trained: a chat template marks what is by {% generation %}, a table by "train": true' \
+		$chat -o z --segments line
+	echo '{"roles": {"u": {"before": "", "train": true}}}' >g
+	refused 2 "mtok: g: role 'u': 'after' must be a string, and is missing" \
+		$chat -o z --chat-format g line
+	echo '{"roles": {}, "stop": 1}' >g
+	refused 2 "mtok: g: 'stop' is no member of a chat format" $chat -o z --chat-format g line
+	refused 2 "mtok: --mask-key, --spans-key, --segments and --chat-format exclude each other: they are four forms of a line" \
+		$chat -o z --segments --spans-key s line
+	refused 2 "mtok: --allow-control needs --chat-format" $chat -o z --allow-control line
+	refused 2 "mtok: --segments: takes one of --json-keys, not 2" \
+		$chat -o z --segments --json-keys a b --input line
+	# A tokenizer that leaves blanks out has no place for its tokens.
+	echo '{"text": [{"text": "the  fox", "train": true}]}' >line
+	refused 1 "mtok: line:1: refused: the tokenizer does not give this text back; give ids by --mask-key" \
+		mtok -q -o z --tokenizer-model t.model --segments line
+}

@@ -260,12 +260,13 @@ spm="--tokenizer-model t.model"
 			printf 'option --%s "%s"\n' tokenizer-type SentencePieceTokenizer tokenizer-model "$(cat hash)" special-as-text no \
 				tokenizer-hf-no-include-special-tokens no unigram-ties 0.2.2 tokenizer-like transformers-5.24 tiktoken-pattern '' tiktoken-num-special-tokens 1000 vocab-size 0 \
 				json-keys text append-eod no eod-id -1 prepend-bos no split-sentences no keep-newlines no on-error stop \
-				max-document-bytes 268435456 error-list '' part '' format auto \
+				max-document-bytes 268435456 error-list '' mask-key '' spans-key '' segments no \
+				chat-format '' allow-control no part '' format auto \
 				document-separator ''
 			printf 'input "docs.jsonl" %s bytes, changed at %s\n' "$(stat -L -c %s docs.jsonl)" "$(stat -L -c %.9Y docs.jsonl | tr -d .)"
 			printf 'place 0 %s 60 0\nerrors 0\ncommitting 1\ncounts 60 0 0\n' "$(stat -L -c %s docs.jsonl)"
-			for i in $(seq 11); do echo 'bad 0'; done
-			printf 'key %s 60 60 60 1 1 1\nend\n' "$size"
+			for i in $(seq 14); do echo 'bad 0'; done
+			printf 'key %s 60 60 60 1 1 1 0\nend\n' "$size"
 		} >out.resume
 		tail -c +35 out_text_document.idx | head -c 240 >out_text_document.lengths.part
 		tail -c +$((35 + 240 + 480 + 8)) out_text_document.idx | head -c 480 >out_text_document.documents.part
