@@ -25,6 +25,7 @@ struct plan {
 	struct shard_meter meter;
 	int unknown, differ; /* inputs without a tokenizer in their notes; inputs with a different
 			      * one */
+	bool mask;           /* an input has one: tokens of those without count all */
 	int first;           /* the first input that has sequences; -1: none so far */
 	bool modes;          /* of that one */
 };
@@ -92,6 +93,7 @@ look_at(struct plan *p, int i, struct err *e)
 	rc = add_form(p, i, d, e);
 	p->input[i] = (struct notes_input){ prefix, (int64_t)dataset_bin_bytes(d), -1 };
 	p->meter.total += dataset_bin_bytes(d);
+	p->mask |= dataset_mask(d) != NULL;
 	dataset_close(d);
 	if (rc < 0)
 		return -1;
@@ -120,6 +122,8 @@ merge(struct plan *p, struct lock *lock, struct err *e)
 	if (!w)
 		return -1;
 	dataset_writer_guard(w, lock, p->c->force);
+	if (p->mask)
+		rc = dataset_writer_add_mask(w, lock, e);
 	for (int i = 0; i < p->count && rc == 0; i++) {
 		struct dataset *d = shard_open(p->prefix[i], e);
 

@@ -52,6 +52,27 @@ struct printing {
 	FILE *out;
 };
 
+/* Appends where a sequence counts: runs of ones as FIRST+COUNT. */
+static int
+add_mask(struct printing *p, int64_t sequence, int64_t len, struct err *e)
+{
+	uint8_t *mask = mem_alloc((size_t)len + 1, 1);
+	int rc = dataset_weights(p->d, sequence, 0, len, mask, e);
+	const char *blank = "";
+
+	for (int64_t i = 0, n; rc == 0 && i < len; i += n) {
+		for (n = 1; i + n < len && mask[i + n] == mask[i]; n++)
+			;
+		if (!mask[i])
+			continue;
+		str_addf(&p->row, "%s%lld+%lld", blank, (long long)i, (long long)n);
+		blank = " ";
+	}
+	str_addc(&p->row, '\t');
+	free(mask);
+	return rc;
+}
+
 /* Prints one row, or none of it when its tokens cannot be read. */
 static int
 print_sequence(struct printing *p, int64_t document, int64_t sequence, struct err *e)
@@ -63,6 +84,9 @@ print_sequence(struct printing *p, int64_t document, int64_t sequence, struct er
 	if (rc == 0) {
 		str_addf(&p->row, "%lld\t%lld\t%lld\t", (long long)document, (long long)sequence,
 		    (long long)len);
+		rc = dataset_mask(p->d) ? add_mask(p, sequence, len, e) : 0;
+	}
+	if (rc == 0) {
 		rc = shard_add_ids(p->c->tokenizer, ids, len, &p->row, &why);
 		if (rc == 0)
 			str_put(&p->row, p->out);
@@ -93,15 +117,16 @@ shard_head(const struct head_config *c, const char *prefix, FILE *out, struct er
 		    "document %lld: must be below %lld, the number of documents",
 		    (long long)c->document, (long long)total);
 	else
-		str_addf(&p.row, "document\tsequence\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
+		str_addf(&p.row, "document\tsequence\ttokens\t%s%s\n",
+		    dataset_mask(d) ? "mask\t" : "", c->tokenizer ? "text" : "ids");
 	for (int64_t k = c->document;
 	     rc == 0 && k < total && k - c->document < c->count && !ferror(out); k++) {
 		int64_t begin = dataset_document_start(d, k),
 			end = dataset_document_start(d, k + 1);
 
 		if (begin == end) {
-			str_addf(
-			    &p.row, "%lld\t-\t0\t%s\n", (long long)k, c->tokenizer ? "\"\"" : "");
+			str_addf(&p.row, "%lld\t-\t0\t%s%s\n", (long long)k,
+			    dataset_mask(d) ? "\t" : "", c->tokenizer ? "\"\"" : "");
 			str_put(&p.row, out);
 		}
 		for (int64_t s = begin; s < end && rc == 0; s++)

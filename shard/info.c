@@ -65,6 +65,8 @@ print_rows(const struct summary *s, FILE *out)
 	print_row(out, prefix, "bin_bytes", (int64_t)dataset_bin_bytes(s->d));
 	fprintf(out, "%s\tmodes\t%s\n", prefix, dataset_has_modes(s->d) ? "yes" : "no");
 	fprintf(out, "%s\tfingerprint\t%s\n", prefix, s->fingerprint);
+	if (dataset_mask(s->d))
+		fprintf(out, "%s\tmask\t%s\n", prefix, dataset_prefix(dataset_mask(s->d)));
 	if (s->notes.type)
 		fprintf(out, "%s\ttokenizer\t%s\n%s\ttokenizer_hash\t%s\n", prefix, s->notes.type,
 		    prefix, s->notes.hash);
@@ -97,6 +99,12 @@ print_json(const struct summary *s, FILE *out)
 	    ", \"dtype\": \"%s\", \"bin_bytes\": %llu, \"modes\": %s, \"fingerprint\": \"%s\"",
 	    dtype_torch_name(dataset_dtype(s->d)), (unsigned long long)dataset_bin_bytes(s->d),
 	    dataset_has_modes(s->d) ? "true" : "false", s->fingerprint);
+	if (dataset_mask(s->d)) {
+		const char *mask = dataset_prefix(dataset_mask(s->d));
+
+		str_adds(&j, ", \"mask\": ");
+		str_add_json(&j, mask, strlen(mask));
+	}
 	if (s->notes.type) {
 		str_adds(&j, ", \"tokenizer\": ");
 		str_add_json(&j, s->notes.type, strlen(s->notes.type));
@@ -122,7 +130,7 @@ print_json(const struct summary *s, FILE *out)
 int
 shard_info(const char *prefix, enum info_form form, FILE *out, struct err *e)
 {
-	struct dataset_options o = { .no_mmap_bin = true, .any_count = true };
+	struct dataset_options o = { .no_mmap_bin = true, .any_count = true, .mask = true };
 	struct dataset *d = dataset_open_with(prefix, &o, e);
 	struct summary s = { .d = d };
 	int rc;

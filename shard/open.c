@@ -96,7 +96,8 @@ shard_check_output(const char *prefix, struct err *e)
 struct dataset *
 shard_open(const char *prefix, struct err *e)
 {
-	return dataset_open_with(prefix, &(struct dataset_options){ .no_mmap_bin = true }, e);
+	return dataset_open_with(
+	    prefix, &(struct dataset_options){ .no_mmap_bin = true, .mask = true }, e);
 }
 
 const struct lock_terms shard_lock = { .say = cli_note };

@@ -29,11 +29,21 @@ save(const struct repair_config *c, struct dataset_repair *r, const char *prefix
 	struct dataset_counts counts = dataset_repair_counts(r);
 	struct dataset *d = NULL;
 	struct str text = { 0 };
+	struct str mask = { 0 };
 	struct notes n;
 	int rc;
 
+	if (dataset_repair_has_mask(r) && !output)
+		return err_set(e, "--in-place: %s has a mask; --output repairs both", prefix);
 	if (notes_read(prefix, &n, e) >= 0) {
 		struct repair_target to = { .output = output, .lock = lock, .replace = c->force };
+
+		if (dataset_repair_has_mask(r)) {
+			const char *slash = strrchr(output, '/');
+
+			str_addf(&mask, "%s_mask", slash ? slash + 1 : output);
+			n.mask = mask.buf;
+		}
 
 		notes_text(&n, &origin, &counts, &text);
 		to.notes = text.buf;
@@ -42,6 +52,7 @@ save(const struct repair_config *c, struct dataset_repair *r, const char *prefix
 	}
 	notes_release(&n);
 	str_release(&text);
+	str_release(&mask);
 	rc = d ? 0 : -1;
 	dataset_close(d);
 	return rc;

@@ -167,7 +167,8 @@ piece_name(const struct split_config *c, int64_t i, struct str *name)
 static void
 remove_piece(const char *piece)
 {
-	static const char *const suffix[] = { ".idx", ".bin", ".sum", ".json" };
+	static const char *const suffix[] = { ".idx", ".bin", ".sum", ".json", "_mask.idx",
+		"_mask.bin", "_mask.sum" };
 	struct str path = { 0 };
 
 	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
@@ -196,8 +197,12 @@ write_piece(struct whole *x, const int64_t cut[2], const char *name, struct err 
 	struct notes_origin origin = { x->c->made_by, &input, 1 };
 	struct lock *lock = lock_check(x->lock, e) < 0 ? NULL : dataset_claim(name, &shard_lock, e);
 	struct dataset_writer *w = lock ? dataset_writer_new(name, dataset_dtype(d), e) : NULL;
-	int rc = w ? shard_add_documents(w, d, cut, &x->meter, e) : -1;
+	int rc = w ? 0 : -1;
 
+	if (rc == 0 && dataset_mask(d))
+		rc = dataset_writer_add_mask(w, lock, e);
+	if (rc == 0)
+		rc = shard_add_documents(w, d, cut, &x->meter, e);
 	if (rc == 0) {
 		dataset_writer_guard(w, lock, x->c->force);
 		notes_describe(w, &x->notes, &origin);
@@ -265,7 +270,7 @@ check_targets(const struct whole *x, const struct cuts *cuts, struct err *e)
 int
 shard_split(const struct split_config *c, const char *prefix, FILE *out, struct err *e)
 {
-	struct dataset_options o = { .no_mmap_bin = true, .any_count = true };
+	struct dataset_options o = { .no_mmap_bin = true, .any_count = true, .mask = true };
 	struct dataset *d = dataset_open_with(prefix, &o, e);
 	struct whole x = { .c = c, .d = d };
 	struct cuts cuts = { 0 };

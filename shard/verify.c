@@ -208,6 +208,32 @@ check_tokens(
 	return rc;
 }
 
+/* Every byte of a mask, and its checksums if it has any. */
+static int
+check_mask(const struct dataset *mask, struct str *said, struct err *e)
+{
+	int64_t bytes = (int64_t)dataset_bin_bytes(mask), counted = 0;
+	uint8_t *room = mem_alloc(SUMS_BLOCK, 1);
+	struct sums *sums = NULL;
+	int rc = sums_open(&sums, mask, dataset_index_hash(mask), e) < 0 ? -1 : 0;
+
+	for (int64_t at = 0, n; at < bytes && rc == 0; at += n) {
+		const uint8_t *p;
+
+		n = bytes - at < SUMS_BLOCK ? bytes - at : SUMS_BLOCK;
+		p = dataset_bytes(mask, (uint64_t)at, (size_t)n, room, e);
+		rc = p ? dataset_mask_values(mask, p, at, n, e) : -1;
+		if (rc == 0 && sums)
+			rc = sums_compare(sums, at / SUMS_BLOCK, hash_xxh3(p, (size_t)n), e);
+		for (int64_t i = 0; i < n && rc == 0; i++)
+			counted += p[i];
+	}
+	sums_close(sums);
+	free(room);
+	str_addf(said, ", a mask counts %lld", (long long)counted);
+	return rc;
+}
+
 /* Prints one line when it is sound; otherwise -1 with the first fault, and prints nothing. */
 int
 shard_verify(const struct verify_config *c, const char *prefix, FILE *out, struct err *e)
@@ -222,6 +248,8 @@ shard_verify(const struct verify_config *c, const char *prefix, FILE *out, struc
 		rc = check_tokenizer(c, prefix, e);
 	if (rc == 0)
 		rc = check_tokens(c, d, &said, e);
+	if (rc == 0 && dataset_mask(d))
+		rc = check_mask(dataset_mask(d), &said, e);
 	if (rc == 0)
 		fprintf(out, "%s: ok, %lld documents, %lld sequences, %lld tokens of %s%s\n",
 		    prefix, (long long)dataset_num_documents(d),

@@ -855,3 +855,42 @@ train	"*"valid	"*"sample	dataset	parts	tokens	text
 	mshard verify -q --xxh data/all data/part_00000 data/held_00001 data/whole
 	[ "$(ls cache | wc -l)" = 9 ]
 }
+
+@test "a mask goes with its tokens through every verb" {
+	for i in 1 2 3 4; do
+		printf '{"ids": [%d, 7, 8, 9], "marks": [0, 1, %d, 1]}\n' "$i" $((i % 2))
+	done | mtok -q --json-keys ids --mask-key marks --tokenizer-type NullTokenizer \
+		--vocab-size 20 -o m
+	mv m_ids_document.json x.json
+	for f in m_ids_document*; do mv "$f" "m${f#m_ids_document}"; done
+	sed 's/m_ids_document_mask/m_mask/' x.json >m.json
+	run -0 mshard head -n 2 m
+	[ "$output" = $'document\tsequence\ttokens\tmask\tids\n0\t0\t4\t1+3\t1 7 8 9\n1\t1\t4\t1+1 3+1\t2 7 8 9' ]
+	run -0 mshard verify m
+	[ "$output" = "m: ok, 4 documents, 4 sequences, 16 tokens of uint16, sums agree, a mask counts 10" ]
+	run -0 mshard info m
+	[[ "$output" == *$'m\tmask\tm_mask\n'* ]]
+	run -0 mshard info --json m
+	[[ "$output" == *'"mask": "m_mask", '* ]]
+	run -0 mshard split --documents 3 -o p m
+	run -0 mshard cat -o again p_00000 p_00001
+	cmp again.bin m.bin && cmp again_mask.bin m_mask.bin && cmp again_mask.idx m_mask.idx
+	grep -q '"mask": "again_mask"' again.json
+	# One without a mask counts whole.
+	rm p_00001_mask.* && sed -i '/"mask"/d' p_00001.json
+	run -0 mshard cat --force -o again p_00000 p_00001
+	run -0 mshard verify again
+	[[ "$output" == *"a mask counts 12" ]]
+	# The end of the tokens is lost: the mask is cut alike.
+	truncate -s 26 again.bin
+	rm again.sum
+	refused 1 "mshard: --in-place: again has a mask; --output repairs both" \
+		mshard repair --in-place again
+	run -0 mshard repair -o whole again
+	run -0 mshard verify whole
+	[[ "$output" == *", 12 tokens of uint16, sums agree, a mask counts 8" ]]
+	rm m_mask.idx
+	refused 1 "mshard: m: its mask, which m.json names: cannot open 'm_mask.idx': No such file or directory" \
+		mshard head m
+	no_leftovers
+}
