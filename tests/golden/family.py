@@ -361,6 +361,8 @@ def meaning(directory):
         c["activation_function"] = "gelu_new"
     if c.get("hidden_act") in ("gelu_fast", "gelu_pytorch_tanh"):
         c["hidden_act"] = "gelu_new"
+    if c["model_type"] == "ministral":
+        c.pop("architectures")  # a Mistral's where its file has layer_types
     if "decoder_sparse_step" in c:
         step, listed = c.pop("decoder_sparse_step"), c["mlp_only_layers"]
         c["mlp_only_layers"] = [i for i in range(c["num_hidden_layers"]) if i in listed or (i + 1) % step]
