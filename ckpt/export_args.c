@@ -167,6 +167,22 @@ put_experts(const struct export *x, struct str *out)
 	put_text(out, "moe_token_dispatcher_type", "alltoall");
 }
 
+/* A list with an entry for each layer, or None. */
+static void
+put_layers(struct str *out, const char *key, int64_t num_layers, const struct layer_pattern *p,
+    const struct pattern_form *form)
+{
+	pickle_put_text(out, key);
+	if (!p->period) {
+		pickle_put_none(out);
+		return;
+	}
+	pickle_open_list(out);
+	for (int64_t i = 0; i < num_layers; i++)
+		pickle_put_int(out, pattern_skips(p, i) == form->skipped);
+	pickle_close_list(out);
+}
+
 /* Fields that Megatron-LM says in several args, or in other words. GELU by the error function is
  * what it computes without its fusion. A window is the keys that a query sees before and after its
  * own, and 1 for each layer that has it. */
@@ -205,15 +221,9 @@ put_recipe(struct str *out, const struct model_config *c)
 	} else {
 		pickle_put_none(out);
 	}
-	pickle_put_text(out, "window_attn_skip_freq");
-	if (c->window_attn_skip_freq.period) {
-		pickle_open_list(out);
-		for (int64_t i = 0; i < c->num_layers; i++)
-			pickle_put_int(out, !pattern_skips(&c->window_attn_skip_freq, i));
-		pickle_close_list(out);
-	} else {
-		pickle_put_none(out);
-	}
+	put_layers(out, "window_attn_skip_freq", c->num_layers, &c->window_attn_skip_freq,
+	    &pattern_windows);
+	put_layers(out, "no_rope_freq", c->num_layers, &c->no_rope_freq, &pattern_no_rope);
 }
 
 static void

@@ -51,7 +51,6 @@ static const struct {
 	{ "attention_output_gate", NULL, "a gate after attention" },
 	{ "softmax_type", "vanilla", "another softmax" },
 	{ "qk_l2_norm", NULL, "L2 norms of q and k" },
-	{ "no_rope_freq", NULL, "layers without rotary positions" },
 	{ "apply_residual_connection_post_layernorm", NULL, "another residual stream" },
 	{ "enable_mhc_connections", NULL, "several residual streams" },
 	{ "quick_geglu", NULL, "another activation" },

@@ -116,6 +116,8 @@ model_score_scale(const struct model_config *c)
 enum rope_table
 layer_rope_table(const struct model_config *c, int64_t layer)
 {
+	if (c->position != POSITION_ROPE || pattern_skips(&c->no_rope_freq, layer))
+		return ROPE_TABLE_NONE;
 	return c->sliding_window_rope_base > 0 && layer_window(c, layer) > 0 ? ROPE_TABLE_WINDOW
 									     : ROPE_TABLE_MODEL;
 }

@@ -133,8 +133,9 @@ bool model_router_losses(const struct model_config *c);
 double model_norm_shift(const struct model_config *c);
 /* What dot products of queries and keys are multiplied by. */
 double model_score_scale(const struct model_config *c);
-/* Rotary angles: those of the model, and those of its layers with a window where they differ. */
-enum rope_table { ROPE_TABLE_MODEL, ROPE_TABLE_WINDOW, ROPE_TABLES };
+/* Rotary angles: those of the model, and those of its layers with a window where they differ. Of
+ * layers that do not rotate: NONE. */
+enum rope_table { ROPE_TABLE_MODEL, ROPE_TABLE_WINDOW, ROPE_TABLES, ROPE_TABLE_NONE = ROPE_TABLES };
 enum rope_table layer_rope_table(const struct model_config *c, int64_t layer);
 /* Checks every rule that does not depend on the layout; the message names the Megatron-LM option
  * and a legal value. */

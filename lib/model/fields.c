@@ -124,7 +124,7 @@ read_skipped(const struct model_options *o, struct model_config *c, struct err *
 {
 	struct err why;
 
-	if (pattern_read(o->window_attn_skip_freq, c->num_layers, pattern_every,
+	if (pattern_read(o->window_attn_skip_freq, c->num_layers, &pattern_windows,
 		&c->window_attn_skip_freq, &why) == 0)
 		return 0;
 	return err_set(e, "--window-attn-skip-freq %s: %s", o->window_attn_skip_freq, why.msg);
@@ -134,7 +134,7 @@ static void
 print_skipped(const struct model_config *c, struct str *out)
 {
 	str_addc(out, ' ');
-	pattern_print(&c->window_attn_skip_freq, c->num_layers, pattern_every, out);
+	pattern_print(&c->window_attn_skip_freq, c->num_layers, &pattern_windows, out);
 }
 
 static int
@@ -143,7 +143,7 @@ read_dense(const struct model_options *o, struct model_config *c, struct err *e)
 	struct err why;
 
 	if (pattern_read(
-		o->moe_layer_freq, c->num_layers, pattern_but_every, &c->moe_layer_freq, &why) == 0)
+		o->moe_layer_freq, c->num_layers, &pattern_experts, &c->moe_layer_freq, &why) == 0)
 		return 0;
 	return err_set(e, "--moe-layer-freq %s: %s", o->moe_layer_freq, why.msg);
 }
@@ -152,7 +152,25 @@ static void
 print_dense(const struct model_config *c, struct str *out)
 {
 	str_addc(out, ' ');
-	pattern_print(&c->moe_layer_freq, c->num_layers, pattern_but_every, out);
+	pattern_print(&c->moe_layer_freq, c->num_layers, &pattern_experts, out);
+}
+
+static int
+read_unrotated(const struct model_options *o, struct model_config *c, struct err *e)
+{
+	struct err why;
+
+	if (pattern_read(
+		o->no_rope_freq, c->num_layers, &pattern_no_rope, &c->no_rope_freq, &why) == 0)
+		return 0;
+	return err_set(e, "--no-rope-freq %s: %s", o->no_rope_freq, why.msg);
+}
+
+static void
+print_unrotated(const struct model_config *c, struct str *out)
+{
+	str_addc(out, ' ');
+	pattern_print(&c->no_rope_freq, c->num_layers, &pattern_no_rope, out);
 }
 
 /* -1 stands for none, as for the other special ids. */
@@ -203,6 +221,8 @@ static const struct words {
 	{ offsetof(struct model_options, moe_layer_freq),
 	    offsetof(struct model_config, moe_layer_freq), sizeof(struct layer_pattern), read_dense,
 	    print_dense },
+	{ offsetof(struct model_options, no_rope_freq), offsetof(struct model_config, no_rope_freq),
+	    sizeof(struct layer_pattern), read_unrotated, print_unrotated },
 	{ offsetof(struct model_options, eos_token_id), offsetof(struct model_config, eos_token_id),
 	    sizeof(struct id_list), read_ends, print_ends },
 };

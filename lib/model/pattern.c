@@ -14,6 +14,10 @@
 
 enum { DEPTH_MAX = 8 };
 
+const struct pattern_form pattern_windows = { pattern_every, 0 };
+const struct pattern_form pattern_experts = { pattern_but_every, 0 };
+const struct pattern_form pattern_no_rope = { pattern_every, 1 };
+
 bool
 pattern_skips(const struct layer_pattern *p, int64_t layer)
 {
@@ -84,7 +88,7 @@ pattern_of(const bool *skipped, int count)
 struct reader {
 	const char *s;
 	bool skipped[PATTERN_MAX];
-	int count, depth;
+	int count, depth, skips; /* skips: the bit of a layer that is skipped */
 };
 
 /* Takes a character after blanks, if it is the next. */
@@ -125,7 +129,7 @@ bits(struct reader *r)
 
 		if (bit < 0 || bit > 1 || r->count == PATTERN_MAX)
 			return -1;
-		r->skipped[r->count++] = bit == 0;
+		r->skipped[r->count++] = bit == r->skips;
 	} while (take(r, ','));
 	return take(r, ']') ? 0 : -1;
 }
@@ -178,10 +182,10 @@ list(struct reader *r)
 }
 
 int
-pattern_read(const char *s, int64_t num_layers, pattern_number *meaning, struct layer_pattern *out,
-    struct err *e)
+pattern_read(const char *s, int64_t num_layers, const struct pattern_form *form,
+    struct layer_pattern *out, struct err *e)
 {
-	struct reader r = { .s = s };
+	struct reader r = { .s = s, .skips = form->skipped };
 	int64_t n = number(&r);
 
 	if (n < 0 && sum(&r) == 0 && r.count > 0 && take(&r, '\0')) {
@@ -195,16 +199,16 @@ pattern_read(const char *s, int64_t num_layers, pattern_number *meaning, struct 
 		return err_set(e,
 		    "must be from 1 to %d, or a list of at most %d such as ([1]*5+[0])*8",
 		    PATTERN_MAX, PATTERN_MAX);
-	*out = meaning(n);
+	*out = form->number(n);
 	return 0;
 }
 
 /* Lists are of models that a list can describe. */
 void
-pattern_print(
-    const struct layer_pattern *p, int64_t num_layers, pattern_number *meaning, struct str *out)
+pattern_print(const struct layer_pattern *p, int64_t num_layers, const struct pattern_form *form,
+    struct str *out)
 {
-	struct layer_pattern every = meaning(p->period > 0 ? p->period : 1);
+	struct layer_pattern every = form->number(p->period > 0 ? p->period : 1);
 
 	if (p->period == 0)
 		return;
@@ -213,6 +217,6 @@ pattern_print(
 		return;
 	}
 	for (int64_t i = 0; i < num_layers; i++)
-		str_addf(out, "%s%d", i ? "," : "[", !pattern_skips(p, i));
+		str_addf(out, "%s%d", i ? "," : "[", pattern_skips(p, i) == form->skipped);
 	str_addc(out, ']');
 }

@@ -28,14 +28,19 @@ struct layer_pattern pattern_every(int64_t n);
 struct layer_pattern pattern_of(const bool *skipped, int count);
 /* All but every n-th, from the first on, are skipped, n from 1 to PATTERN_MAX. */
 struct layer_pattern pattern_but_every(int64_t n);
-/* What an option means by a number: one of these two. */
-typedef struct layer_pattern pattern_number(int64_t n);
-/* Megatron-LM's forms: a number, or an expression of Python lists of 1 and 0, 0 for
- * skipped, such as ([1]*5+[0])*8, with an entry for each layer. -1 with the rule that s breaks. */
-int pattern_read(const char *s, int64_t num_layers, pattern_number *meaning,
+/* What an option means by a number, and which bit of a list is a layer that is skipped. */
+struct pattern_form {
+	struct layer_pattern (*number)(int64_t n);
+	int skipped;
+};
+/* Of windows, of experts and of layers that do not rotate: Megatron-LM's three options. */
+extern const struct pattern_form pattern_windows, pattern_experts, pattern_no_rope;
+/* Megatron-LM's forms: a number, or an expression of Python lists of 1 and 0, such as
+ * ([1]*5+[0])*8, with an entry for each layer. -1 with the rule that s breaks. */
+int pattern_read(const char *s, int64_t num_layers, const struct pattern_form *form,
     struct layer_pattern *out, struct err *e);
-/* In a form that pattern_read reads with the same function; nothing for period 0. */
-void pattern_print(
-    const struct layer_pattern *p, int64_t num_layers, pattern_number *meaning, struct str *out);
+/* As pattern_read reads it in the same form; nothing for period 0. */
+void pattern_print(const struct layer_pattern *p, int64_t num_layers,
+    const struct pattern_form *form, struct str *out);
 
 #endif

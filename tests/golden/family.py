@@ -248,10 +248,7 @@ def olmoe(r, i):
 
 
 def ministral(r, i):
-    s = {**mistral(r, i), "head_dim": r.choice([6, 10, 20])}
-    if s["sliding_window"] is None:
-        s.pop("layer_types", None)
-    return s
+    return {**mistral(r, i), "head_dim": r.choice([6, 10, 20]), "sliding_window": r.choice([3, 7, 20])}
 
 
 def olmo3(r, i):
@@ -260,6 +257,10 @@ def olmo3(r, i):
     kinds = [None, {"rope_type": "linear", "factor": 8.0},
              {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0}]
     s.update(layer_types(r, i, layers), sliding_window=r.choice([3, 7, 20]), attention_bias=i % 4 == 3)
+    if "layer_types" in s:  # what is said of a kind without layers is not kept
+        s["layer_types"][:2] = ["full_attention", "sliding_attention"]
+    elif layers < 4:
+        s["layer_types"] = ["sliding_attention", "full_attention", "sliding_attention"]
     if transformers.__version__ < "5":
         return {**s, "rope_theta": 5e5, "rope_scaling": kinds[i % 3]}
     full = dict(kinds[i % 3] or {"rope_type": "default"}, rope_theta=r.choice([1e4, 1e6]))
@@ -352,8 +353,8 @@ def meaning(directory):
         if rope and rope.get("rope_type") == "yarn":
             yarn_meaning(rope)
     other = "rope_parameters" if transformers.__version__ < "5" else "rope_scaling"
-    # max_window_layers counts layers as layer_types lists them.
-    for key in ("_name_or_path", "max_window_layers", "transformers_version", "dtype", "torch_dtype", "use_cache", "n_ctx", other):
+    # These count layers as layer_types or no_rope_layers lists them.
+    for key in ("_name_or_path", "max_window_layers", "no_rope_layer_interval", "transformers_version", "dtype", "torch_dtype", "use_cache", "n_ctx", other):
         c.pop(key, None)
     if c.get("rope_scaling"):
         c["rope_scaling"].pop("rope_theta", None)

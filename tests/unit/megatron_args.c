@@ -227,6 +227,7 @@ static const struct {
 	{ "num_experts 0", "num-layers 2\n" },
 	{ "layernorm_zero_centered_gamma True", "apply-layernorm-1p\n" },
 	{ "window_attn_skip_freq 2", "window-attn-skip-freq 2\n" },
+	{ "no_rope_freq 2", "no-rope-freq 2\n" },
 };
 
 static void

@@ -6,18 +6,18 @@
 
 /* Reads s for so many layers, prints it, reads that again. */
 static struct layer_pattern
-pattern_as(pattern_number *meaning, const char *s, int64_t layers, const char *printed)
+pattern_as(const struct pattern_form *form, const char *s, int64_t layers, const char *printed)
 {
 	struct layer_pattern p = { 0 }, again = { 0 };
 	struct str out = { 0 };
 	struct err e = { "" };
 
-	CHECK(pattern_read(s, layers, meaning, &p, &e) == 0);
+	CHECK(pattern_read(s, layers, form, &p, &e) == 0);
 	CHECK_STR(e.msg, "");
-	pattern_print(&p, layers, meaning, &out);
+	pattern_print(&p, layers, form, &out);
 	CHECK_STR(out.buf ? out.buf : "", printed);
 	if (out.buf)
-		CHECK(pattern_read(out.buf, layers, meaning, &again, &e) == 0 &&
+		CHECK(pattern_read(out.buf, layers, form, &again, &e) == 0 &&
 		    !memcmp(&p, &again, sizeof p));
 	str_release(&out);
 	return p;
@@ -26,7 +26,7 @@ pattern_as(pattern_number *meaning, const char *s, int64_t layers, const char *p
 static struct layer_pattern
 pattern(const char *s, int64_t layers, const char *printed)
 {
-	return pattern_as(pattern_every, s, layers, printed);
+	return pattern_as(&pattern_windows, s, layers, printed);
 }
 
 /* Layers count from 0 here and from 1 in Megatron-LM. A list may end within a turn. */
@@ -59,13 +59,26 @@ static void
 test_but_every(void)
 {
 	static const char six[] = "011111011111";
-	struct layer_pattern p = pattern_as(pattern_but_every, "6", 12, "6");
+	struct layer_pattern p = pattern_as(&pattern_experts, "6", 12, "6");
 
 	for (int i = 0; i < 12; i++)
 		CHECK(pattern_skips(&p, i) == (six[i] == '1'));
-	pattern_as(pattern_but_every, "1", 4, "");
-	pattern_as(pattern_but_every, "[1,0]*2", 4, "2");
-	pattern_as(pattern_but_every, "[0,1]*2", 4, "[0,1,0,1]");
+	pattern_as(&pattern_experts, "1", 4, "");
+	pattern_as(&pattern_experts, "[1,0]*2", 4, "2");
+	pattern_as(&pattern_experts, "[0,1]*2", 4, "[0,1,0,1]");
+}
+
+/* In a list of layers that do not rotate these are 1. */
+static void
+test_no_rope(void)
+{
+	struct layer_pattern p = pattern_as(&pattern_no_rope, "4", 8, "4");
+
+	CHECK(pattern_skips(&p, 3) && pattern_skips(&p, 7) && pattern_count(&p, 8) == 2);
+	pattern_as(&pattern_no_rope, "([0]*3+[1])*2", 8, "4");
+	p = pattern_as(&pattern_no_rope, "[1,0,0]", 3, "[1,0,0]");
+	CHECK(pattern_skips(&p, 0) && pattern_count(&p, 3) == 1);
+	pattern_as(&pattern_no_rope, "[0]*5", 5, "");
 }
 
 static void
@@ -79,11 +92,11 @@ test_refusals(void)
 	struct err e;
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		CHECK(pattern_read(bad[i], 4, pattern_every, &p, &e) == -1);
+		CHECK(pattern_read(bad[i], 4, &pattern_windows, &p, &e) == -1);
 		CHECK_STR(
 		    e.msg, "must be from 1 to 128, or a list of at most 128 such as ([1]*5+[0])*8");
 	}
-	CHECK(pattern_read("[1,0]*2", 3, pattern_every, &p, &e) == -1);
+	CHECK(pattern_read("[1,0]*2", 3, &pattern_windows, &p, &e) == -1);
 	CHECK_STR(e.msg, "has 4 entries: must have one for each of 3 layers");
 }
 
@@ -91,7 +104,9 @@ test_refusals(void)
 static void
 test_layers(void)
 {
-	struct model_config c = { .window_size = 9, .window_attn_skip_freq = pattern_every(2) };
+	struct model_config c = { .position = POSITION_ROPE,
+		.window_size = 9,
+		.window_attn_skip_freq = pattern_every(2) };
 
 	CHECK(layer_window(&c, 0) == 9 && layer_window(&c, 1) == 0 && layer_window(&c, 2) == 9);
 	CHECK(layer_rope_table(&c, 0) == ROPE_TABLE_MODEL);
@@ -100,6 +115,9 @@ test_layers(void)
 	CHECK(layer_rope_table(&c, 1) == ROPE_TABLE_MODEL);
 	c.window_size = 0;
 	CHECK(layer_rope_table(&c, 0) == ROPE_TABLE_MODEL);
+	c.no_rope_freq = pattern_every(2);
+	CHECK(layer_rope_table(&c, 0) == ROPE_TABLE_MODEL);
+	CHECK(layer_rope_table(&c, 1) == ROPE_TABLE_NONE);
 }
 
 int
@@ -107,6 +125,7 @@ main(void)
 {
 	test_forms();
 	test_but_every();
+	test_no_rope();
 	test_refusals();
 	test_layers();
 	return check_done();

@@ -116,7 +116,6 @@ static const char no_matrix[] = "attention never stores its matrix";
 static const char no_msc[] = "files are opened by their paths";
 static const char no_rerun[] = "--verify-interval computes steps twice";
 static const char no_rng[] = "randomness has no state but the seed";
-static const char no_rope[] = "positions are rotated in all layers";
 static const char norm_places[] = "norms in this place are not supported; see --norm-placement";
 static const char not_logged[] = "not logged";
 static const char null_ids[] = "the last id of NullTokenizer ends a document";

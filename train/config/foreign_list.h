@@ -555,7 +555,7 @@
 	DO(SCOPE, "no-rl-partial-rollouts", 0, rl) DO(SCOPE, "no-rl-persist-cuda-graphs", 0, rl) \
 	DO(SCOPE, "no-rl-skip-bos-token", 0, rl) DO(SCOPE, "no-rl-training-cuda-graphs", 0, rl) \
 	DO(SCOPE, "no-rl-use-sequence-packing", 0, rl) \
-	DO(SCOPE, "no-rl-verify-model-weights-swap", 0, rl) DO(MATHS, "no-rope-freq", 1, no_rope) \
+	DO(SCOPE, "no-rl-verify-model-weights-swap", 0, rl) \
 	DO(NOTE, "no-rope-fusion", 0, fused) DO(NOTE, "no-save-rng", 0, no_rng) \
 	DO(NOTE, "no-save-tokenizer-assets", 0, one_ckpt) \
 	DO(NOTE, "no-scatter-gather-tensors-in-pipeline", 0, comm) \

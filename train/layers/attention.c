@@ -114,13 +114,13 @@ qk_norm(const struct layer *l, const struct step *s, const struct qkv *v, enum n
 
 /* Rotates q and k, or their gradients back. Keys are rotated before they are kept, so the backward
  * pass rotates the gradients of q and k by the negative angle. Nothing to do for learned
- * positions. */
+ * positions, and in layers without any. */
 static void
 rotate(const struct layer *l, struct step *s, const struct qkv *v, enum heads which, bool backward)
 {
 	struct engine *e = s->e;
+	enum rope_table table = layer_rope_table(&e->plan.model, l->block->layer);
 	struct rope r = {
-		.table = engine_rope_table(e, layer_rope_table(&e->plan.model, l->block->layer)),
 		.positions = step_buffer(s, BUF_POSITIONS, 0),
 		.x = which == HEADS_ALL ? v->rotated
 		    : which == HEADS_Q  ? v->q
@@ -133,8 +133,10 @@ rotate(const struct layer *l, struct step *s, const struct qkv *v, enum heads wh
 		.backward = backward,
 	};
 
-	if (e->plan.model.position == POSITION_ROPE)
-		e->ops->rope(e->stream, &r);
+	if (table == ROPE_TABLE_NONE)
+		return;
+	r.table = engine_rope_table(e, table);
+	e->ops->rope(e->stream, &r);
 }
 
 /* From the output of the GEMM to the input of attention: norms of q and k, then positions. */

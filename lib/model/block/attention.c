@@ -199,6 +199,15 @@ sent(const struct sizes *z)
 	return z->tokens * (c - 1) * 3 * (heads ? (2 * n.q + 2 * n.kv) / c : 2 * n.kv);
 }
 
+/* The share of layers that rotate. */
+static double
+rotating(const struct model_config *c)
+{
+	if (c->position != POSITION_ROPE)
+		return 0;
+	return 1 - (double)pattern_count(&c->no_rope_freq, c->num_layers) / (double)c->num_layers;
+}
+
 /* Rotary positions read and write q and k in either pass, and take the norms of heads with them,
  * whose backward pass reads their inputs too. The norm's output is gathered once more for the
  * gradient of the weight. */
@@ -208,18 +217,18 @@ work(struct work *w, const struct sizes *z)
 	const struct model_config *c = z->model;
 	struct heads n = heads_of(z);
 	int64_t rows = z->tokens, h = z->hidden;
-	bool rope = c->position == POSITION_ROPE, normed = c->qk_layernorm;
-	double heads = (double)(n.q + n.kv) * (double)rows;
+	bool normed = c->qk_layernorm;
+	double heads = (double)(n.q + n.kv) * (double)rows, moves = normed ? 1 : rotating(c);
 
 	work_gemm(w, rows, n.q + 2 * n.kv, h);
 	work_gemm(w, rows, h, n.q);
 	w->attention = 4 * (double)rows * keys_seen(c, (double)z->seq) * (double)n.q;
 	work_norm(w, z);
 	work_post_norm(w, z);
-	w->forward.act += (rope || normed ? 2 : 0) * heads;
-	w->forward.kernels += rope || normed;
-	w->backward.act += ((rope || normed ? 2 : 0) + (normed ? 1 : 0)) * heads;
-	w->backward.kernels += (rope || normed) + normed;
+	w->forward.act += 2 * moves * heads;
+	w->forward.kernels += moves > 0;
+	w->backward.act += (2 * moves + (normed ? 1 : 0)) * heads;
+	w->backward.kernels += (moves > 0) + normed;
 	w->reductions = 2;
 	w->sent = (double)sent(z);
 	w->exchanges = 3;

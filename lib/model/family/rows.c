@@ -76,6 +76,29 @@ family_read_share(struct model_config *c, const struct json_value *config,
 	    c->rotary_percent, (long long)c->kv_channels);
 }
 
+int
+family_read_windows(struct model_config *c, const struct json_value *config, struct err *e)
+{
+	int rc = family_read_layer_types(c, config, e);
+
+	if (rc <= 0 || c->window_size ||
+	    pattern_count(&c->window_attn_skip_freq, c->num_layers) == c->num_layers)
+		return rc;
+	return err_set(
+	    e, "\"layer_types\" has 'sliding_attention', but \"sliding_window\" is null");
+}
+
+void
+family_settle_windows(struct model_config *c)
+{
+	int64_t without = pattern_count(&c->window_attn_skip_freq, c->num_layers);
+
+	if (without == c->num_layers)
+		c->window_size = 0;
+	if (!c->window_size || without == 0)
+		c->window_attn_skip_freq = (struct layer_pattern){ 0 };
+}
+
 /* layer_types overrides max_window_layers, which is the number of layers without, the first ones.
  */
 static int
@@ -113,17 +136,13 @@ family_read_window(struct model_config *c, const struct json_value *config, stru
 	return use ? keys_read(window, 1, config, c, e) : 0;
 }
 
-/* No window and none in any layer are the same model. */
 int
 family_read_qwen(struct model_config *c, const struct json_value *config, struct err *e)
 {
 	if (family_read_window(c, config, e) < 0 ||
 	    (c->window_size && read_windows(c, config, e) < 0))
 		return -1;
-	if (pattern_count(&c->window_attn_skip_freq, c->num_layers) == c->num_layers)
-		c->window_size = 0;
-	if (!c->window_size)
-		c->window_attn_skip_freq = (struct layer_pattern){ 0 };
+	family_settle_windows(c);
 	return family_read_llama(c, config, e);
 }
 
@@ -140,23 +159,12 @@ family_write_qwen(const struct model_config *c, struct str *out)
 	family_write_rope(c, out);
 }
 
-/* A window in no layer is none. */
 int
 family_read_mistral(struct model_config *c, const struct json_value *config, struct err *e)
 {
-	int rc = family_read_layer_types(c, config, e);
-	int64_t without;
-
-	if (rc < 0)
+	if (family_read_windows(c, config, e) < 0)
 		return -1;
-	without = pattern_count(&c->window_attn_skip_freq, c->num_layers);
-	if (rc > 0 && !c->window_size && without < c->num_layers)
-		return err_set(
-		    e, "\"layer_types\" has 'sliding_attention', but \"sliding_window\" is null");
-	if (without == c->num_layers)
-		c->window_size = 0;
-	if (!c->window_size || without == 0)
-		c->window_attn_skip_freq = (struct layer_pattern){ 0 };
+	family_settle_windows(c);
 	return family_read_llama(c, config, e);
 }
 

@@ -147,12 +147,14 @@
 	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 131072 }, \
 	KEYS_RATES(1e-6), \
 	KEY_WINDOW
-/* OLMo 2 and later ones. */
-#define NAMES_OLMO \
+/* Norms of branches, which OLMo 2 and later ones have alone. */
+#define NAMES_POST_NORMS \
 	{ "post_self_attn_layernorm.weight", \
 	    "model.layers.%d.post_attention_layernorm.weight", false }, \
 	{ "post_mlp_layernorm.weight", \
-	    "model.layers.%d.post_feedforward_layernorm.weight", false }, \
+	    "model.layers.%d.post_feedforward_layernorm.weight", false }
+#define NAMES_OLMO \
+	NAMES_POST_NORMS, \
 	NAMES_QKV, \
 	NAMES_QKV_BIASES, \
 	NAMES_QK_NORMS, \
@@ -196,6 +198,10 @@ int family_read_experts(struct model_config *c, const struct json_value *config,
 /* As family_read_rope_as; refuses a share that leaves an odd number of elements to rotate. */
 int family_read_share(struct model_config *c, const struct json_value *config,
     const struct rope_members *top, struct err *e);
+/* As family_read_layer_types; refuses layers with a window where there is none. */
+int family_read_windows(struct model_config *c, const struct json_value *config, struct err *e);
+/* No window and none in any layer are the same model, and so are all layers and no list of them. */
+void family_settle_windows(struct model_config *c);
 /* Reads use_sliding_window and, where it is true, the window; none otherwise. */
 int family_read_window(struct model_config *c, const struct json_value *config, struct err *e);
 /* As family_read_llama and family_write_rope, with use_sliding_window, max_window_layers and
