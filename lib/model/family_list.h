@@ -24,6 +24,7 @@
 	DO(gemma) \
 	DO(olmoe) \
 	DO(ministral) \
-	DO(olmo3)
+	DO(olmo3) \
+	DO(smollm3)
 
 #endif

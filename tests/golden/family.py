@@ -268,10 +268,20 @@ def olmo3(r, i):
         "rope_type": "default", "rope_theta": r.choice([5e5, full["rope_theta"], 500.0])}}}
 
 
+def smollm3(r, i):
+    s = sizes(r, i)
+    layers = s["num_hidden_layers"] = r.randrange(2, 7)
+    s.update([{}, {"no_rope_layer_interval": 2}, {"no_rope_layers": [r.randrange(0, 2) for _ in range(layers)]}][i % 3])
+    if i % 4 == 3:
+        s.update(use_sliding_window=True, sliding_window=r.choice([3, 7, 20]))
+    return {**s, **[rope(r, "default"), yarn(r, i)][i % 2], "attention_bias": i % 5 == 3, "mlp_bias": i % 5 == 4}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
-            "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3}
+            "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3,
+            "smollm3": smollm3}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------
