@@ -25,6 +25,7 @@
 	DO(olmoe) \
 	DO(ministral) \
 	DO(olmo3) \
-	DO(smollm3)
+	DO(smollm3) \
+	DO(exaone4)
 
 #endif

@@ -277,11 +277,23 @@ def smollm3(r, i):
     return {**s, **[rope(r, "default"), yarn(r, i)][i % 2], "attention_bias": i % 5 == 3, "mlp_bias": i % 5 == 4}
 
 
+def exaone4(r, i):
+    """The smaller models have no window."""
+    s = sizes(r, i)
+    layers = s["num_hidden_layers"] = r.randrange(2, 6)
+    s.update(layer_types(r, i, layers), sliding_window=r.choice([3, 7, 20]))
+    if i % 3 == 0:
+        s["layer_types"][:2] = ["sliding_attention", "full_attention"]
+    if i % 3 == 2:
+        s.update(sliding_window=None, layer_types=["full_attention"] * layers)
+    return {**s, **head_dim(r, i), **[rope(r, "default"), llama3(r)][i % 2]}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
             "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3,
-            "smollm3": smollm3}
+            "smollm3": smollm3, "exaone4": exaone4}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------
@@ -364,7 +376,8 @@ def meaning(directory):
             yarn_meaning(rope)
     other = "rope_parameters" if transformers.__version__ < "5" else "rope_scaling"
     # These count layers as layer_types or no_rope_layers lists them.
-    for key in ("_name_or_path", "max_window_layers", "no_rope_layer_interval", "transformers_version", "dtype", "torch_dtype", "use_cache", "n_ctx", other):
+    for key in ("_name_or_path", "max_window_layers", "no_rope_layer_interval", "transformers_version", "dtype",
+                "torch_dtype", "use_cache", "n_ctx", other):
         c.pop(key, None)
     if c.get("rope_scaling"):
         c["rope_scaling"].pop("rope_theta", None)

@@ -244,6 +244,10 @@ test_combinations(void)
 	c = family_config("smollm3");
 	CHECK(layer_rope_table(&c, 2) == ROPE_TABLE_NONE && layer_window(&c, 2) == 9);
 	CHECK(layer_rope_table(&c, 3) == ROPE_TABLE_MODEL && layer_window(&c, 3) == 0);
+	c = family_config("exaone4");
+	CHECK(layer_rope_table(&c, 3) == ROPE_TABLE_NONE && layer_window(&c, 3) == 0);
+	CHECK(layer_rope_table(&c, 0) == ROPE_TABLE_MODEL && layer_window(&c, 0) == 9);
+	CHECK(c.norm_placement == NORM_PLACEMENT_POST && !c.qk_layernorm_hidden_dim);
 }
 
 /* A tensor of all experts of a layer, with gate above up in each. */
@@ -599,7 +603,7 @@ static const struct {
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
-	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3" },
+	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3, exaone4" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
@@ -697,6 +701,8 @@ static const struct {
 	    "\"no_rope_layers\" must be a list with 0 or 1 for each layer, for at most 128" },
 	{ "{\"model_type\": \"smollm3\", " SIZES ", \"no_rope_layer_interval\": 0}",
 	    "\"no_rope_layer_interval\" is 0; must be from 1 to 128" },
+	{ "{\"model_type\": \"exaone4\", " SIZES ", \"sliding_window_pattern\": \"LLLG\"}",
+	    "\"sliding_window_pattern\" must be an integer" },
 	{ "{\"model_type\": \"qwen3\", " SIZES ", \"use_sliding_window\": true, "
 	  "\"layer_types\": [\"full_attention\"]}",
 	    "\"layer_types\" must be a list with a word for each layer, for at most 128" },
