@@ -109,6 +109,8 @@ model_norm_shift(const struct model_config *c)
 double
 model_score_scale(const struct model_config *c)
 {
+	if (c->attention_multiplier > 0)
+		return c->attention_multiplier;
 	return 1 /
 	    sqrt((double)(c->query_pre_attn_scalar ? c->query_pre_attn_scalar : c->kv_channels));
 }
@@ -222,6 +224,16 @@ check_attention(const struct model_config *c, struct err *e)
 	if (c->query_pre_attn_scalar < 0)
 		return err_set(e, "--query-pre-attn-scalar %lld: must be at least 1",
 		    (long long)c->query_pre_attn_scalar);
+	if (c->query_pre_attn_scalar && c->attention_multiplier > 0)
+		return err_set(e,
+		    "--attention-multiplier %g: takes the place of --query-pre-attn-scalar: only "
+		    "one of them",
+		    c->attention_multiplier);
+	if (c->scale_embeddings_by_hidden_size && c->embedding_multiplier > 0)
+		return err_set(e,
+		    "--embedding-multiplier %g: takes the place of "
+		    "--scale-embeddings-by-hidden-size: only one of them",
+		    c->embedding_multiplier);
 	if (!(c->attn_logit_softcapping >= 0))
 		return err_set(e, "--attn-logit-softcapping %g: must be at least 0; 50 is usual",
 		    c->attn_logit_softcapping);

@@ -174,6 +174,18 @@
 	   "attention, own kernels do") \
 	DO(NUM, S, M, "final-logit-softcapping", final_logit_softcapping, 0, INFINITY, NULL, \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, "the same over the logits") \
+	/* 0: 1, and of the scores the -1/2 power of the width */ \
+	DO(NUM, S, M, "embedding-multiplier", embedding_multiplier, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, "word embeddings times this, as in Granite") \
+	DO(NUM, S, M, "residual-multiplier", residual_multiplier, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "what attention and MLP add to the residual stream times this") \
+	DO(NUM, S, M, "attention-multiplier", attention_multiplier, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "dot products of queries and keys times this, in place of --query-pre-attn-scalar") \
+	DO(NUM, S, M, "logits-scaling", logits_scaling, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "logits divided by this, before the loss and --final-logit-softcapping") \
 	DO(INT, S, M, "num-experts", num_experts, 1, NULL, \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
 	   "experts, of which a layer has these in place of an MLP") \

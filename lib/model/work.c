@@ -41,14 +41,22 @@ work_activation(struct work *w, const struct sizes *z, double outputs)
 }
 
 /* The norm of a branch is taken where the branch is read; backward two are read and one is
- * written. */
+ * written. A multiplier is a pass over the branch, and one over its gradient. */
 void
-work_post_norm(struct work *w, const struct sizes *z)
+work_branch(struct work *w, const struct sizes *z)
 {
-	if (!model_post_norm(z->model))
-		return;
-	w->backward.act += 3 * (double)z->hidden * (double)z->rows;
-	w->backward.kernels += 2;
+	double rows = (double)z->hidden * (double)z->rows;
+
+	if (model_post_norm(z->model)) {
+		w->backward.act += 3 * rows;
+		w->backward.kernels += 2;
+	}
+	if (z->model->residual_multiplier > 0) {
+		w->forward.act += 2 * rows;
+		w->forward.kernels++;
+		w->backward.act += 2 * rows;
+		w->backward.kernels++;
+	}
 }
 
 /* Uses the sizes of the buffer rows, so that memory and time are computed from the same shapes. */

@@ -55,9 +55,10 @@ void work_of(struct work *w, const struct block_kind *kind, const struct model_c
     const struct layout *l, const struct train_shape *s);
 /* Of a forward and a backward pass. */
 double work_flops(const struct work *w);
-/* For the kinds: one more GEMM; the norm of a branch, where the model has one. */
+/* For the kinds: one more GEMM; the norm and the multiplier of a branch, where the model has
+ * them. */
 void work_gemm(struct work *w, int64_t rows, int64_t out, int64_t in);
-void work_post_norm(struct work *w, const struct sizes *z);
+void work_branch(struct work *w, const struct sizes *z);
 /* For the kinds: an activation with so many outputs. */
 void work_activation(struct work *w, const struct sizes *z, double outputs);
 /* For the kinds: the norm of an input together with the residual sum before it. */

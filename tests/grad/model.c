@@ -50,7 +50,7 @@ static const char *const cases[] = {
 	"rope-scaling-factor 4\nrope-original-positions 8\nyarn-attention-factor 1.5\n"
 	"add-qkv-bias\ndisable-bias-linear\nattention-dropout 0\nhidden-dropout 0\n",
 	"window-size 3\nwindow-attn-skip-freq 2\nposition-embedding-type rope\nrotary-base 500\n"
-	"no-rope-freq 2\n"
+	"no-rope-freq 2\nresidual-multiplier 0.3\nlogits-scaling 0.7\n"
 	"rope-scaling-type linear\nrope-scaling-factor 4\nsliding-window-rope-base 20\n"
 	"query-pre-attn-scalar 9\nattn-logit-softcapping 0.5\nfinal-logit-softcapping 0.8\n"
 	"attention-dropout 0\nhidden-dropout 0\n",

@@ -24,7 +24,8 @@ sums_of(struct step *s, const struct tensor *y)
 	return y->dtype == s->e->plan.shape.dtype ? *y : engine_buffer(s->e, BUF_BRANCH);
 }
 
-/* What rows of words are multiplied by, as transformers does it: a number of the run's type. */
+/* What rows of words are multiplied by, as transformers does it: the root of the width is a number
+ * of the run's type. */
 static double
 word_scale(const struct engine *e)
 {
@@ -32,6 +33,8 @@ word_scale(const struct engine *e)
 	double exact = sqrt((double)e->plan.model.hidden_size), scale;
 	char rounded[sizeof(double)];
 
+	if (e->plan.model.embedding_multiplier > 0)
+		return e->plan.model.embedding_multiplier;
 	if (!e->plan.model.scale_embeddings_by_hidden_size)
 		return 1;
 	dtype_convert(rounded, t, &exact, DTYPE_F64, 1);

@@ -98,6 +98,19 @@ struct row_range {
 	int64_t first, count;
 };
 
+/* The logits, or their gradient, divided by the model's number, if it has one. */
+static void
+divide(struct step *s, const struct tensor *logits)
+{
+	double by = s->e->plan.model.logits_scaling;
+	struct axpby a = { .y = *logits, .x = *logits };
+
+	if (!(by > 0))
+		return;
+	a.a = 1 / by;
+	s->e->ops->axpby(s->e->stream, &a);
+}
+
 /* One chunk of token rows: x holds the final norm's output, dx its gradient from this rank's
  * columns. The table's gradient is added to main gradients here already, in the forward pass: the
  * logits' gradient does not outlive the chunk. The first chunk of the first micro batch writes it.
@@ -112,6 +125,7 @@ chunk(const struct layer *l, struct step *s, const struct row_range *r)
 	struct linear out_table = { .y = logits, .x = x, .weight = weight };
 
 	forward_gemm(s, &out_table);
+	divide(s, &logits);
 	if (s->logits)
 		keep_logits(s, r->first, &logits);
 	cross_entropy(s, r->first, &logits);
@@ -123,6 +137,7 @@ chunk(const struct layer *l, struct step *s, const struct row_range *r)
 			.dweight = table(e, l, true) };
 		struct step weights = *s;
 
+		divide(s, &logits);
 		weights.accumulate = s->accumulate || r->first > 0;
 		weight_gradient(&weights, &g);
 		input_gradient(s, &g);
@@ -189,7 +204,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_backward(l, s, &flow);
 }
 
-static const enum use uses[] = { OP_dot, OP_fill, OP_xent_loss, OP_xent_stats, CALL_all_gather,
-	USES_END };
+static const enum use uses[] = { OP_axpby, OP_dot, OP_fill, OP_xent_loss, OP_xent_stats,
+	CALL_all_gather, USES_END };
 
 const struct layer_kind layer_head = { &block_head, SITE_COUNT, forward, backward, .uses = uses };

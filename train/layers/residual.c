@@ -40,6 +40,18 @@ branch_dropout(const struct layer *l, const struct step *s)
 	return layer_dropout(l, s, l->kind->site, s->e->plan.model.hidden_dropout);
 }
 
+/* branch times the model's multiplier, if it has one. */
+static struct tensor
+multiplied(struct step *s, const struct tensor *branch, const struct tensor *to)
+{
+	double a = s->e->plan.model.residual_multiplier;
+
+	if (!(a > 0))
+		return *branch;
+	s->e->ops->axpby(s->e->stream, &(struct axpby){ .y = *to, .x = *branch, .a = a });
+	return *to;
+}
+
 /* y = x + dropout(branch), rounded once; y may not be x, which the backward pass still needs. The
  * branch is in BUF_BRANCH, with its bias and summed over tensor ranks. The norm that the next layer
  * starts with is taken in the same pass over the rows. */
@@ -56,6 +68,7 @@ residual_forward(
 	};
 
 	norm_branch_forward(l, s);
+	r.x = multiplied(s, &r.x, &r.x);
 	if (l->norm_after)
 		r.norm = norm_of(l->norm_after, s, y);
 	e->ops->residual_fwd(e->stream, &r);
@@ -96,8 +109,10 @@ struct tensor
 residual_backward(const struct layer *l, struct step *s, const struct tensor *dx)
 {
 	struct dropout drop = branch_dropout(l, s);
-	struct tensor dsum = sum_gradient(l, s, dx), dbranch = dropout_backward(s, &dsum, &drop);
+	struct tensor dsum = sum_gradient(l, s, dx), dbranch = dropout_backward(s, &dsum, &drop),
+		      place = engine_buffer(s->e, BUF_DBRANCH);
 
+	dbranch = multiplied(s, &dbranch, &place);
 	return norm_branch_backward(l, s, &dbranch);
 }
 

@@ -224,7 +224,7 @@ work(struct work *w, const struct sizes *z)
 	work_gemm(w, rows, h, n.q);
 	w->attention = 4 * (double)rows * keys_seen(c, (double)z->seq) * (double)n.q;
 	work_norm(w, z);
-	work_post_norm(w, z);
+	work_branch(w, z);
 	w->forward.act += 2 * moves * heads;
 	w->forward.kernels += moves > 0;
 	w->backward.act += (2 * moves + (normed ? 1 : 0)) * heads;

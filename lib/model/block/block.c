@@ -74,7 +74,8 @@ block_recompute(const struct recompute *r, int64_t num_layers)
 bool
 branch_has_own_gradient(const struct model_config *c, const struct train_shape *s)
 {
-	return c->hidden_dropout > 0 || memory_residual(s) != s->dtype;
+	return c->hidden_dropout > 0 || c->residual_multiplier > 0 ||
+	    memory_residual(s) != s->dtype;
 }
 
 /* Lets neighbouring blocks share passes, if one reads the sum of the other. With dropout or a norm

@@ -86,6 +86,11 @@ work(struct work *w, const struct sizes *z)
 	work_norm(w, z);
 	w->backward.act += (double)(2 * v + (v > ON_CHIP ? v - ON_CHIP : 0)) * (double)rows;
 	w->backward.kernels += 2 * (int)w->gemm[0].count;
+	if (z->model->logits_scaling > 0) {
+		w->forward.act += (double)(2 * v) * (double)rows;
+		w->backward.act += (double)(2 * v) * (double)rows;
+		w->backward.kernels += 2 * (int)w->gemm[0].count;
+	}
 	w->reductions = 1;
 	w->scatters = 2;
 }

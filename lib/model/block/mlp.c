@@ -95,7 +95,7 @@ work(struct work *w, const struct sizes *z)
 	w->gemm[0].recompute = RECOMPUTE_MLP;
 	work_gemm(w, rows, h, f);
 	work_norm(w, z);
-	work_post_norm(w, z);
+	work_branch(w, z);
 	work_activation(w, z, (double)f * (double)rows);
 	w->reductions = 2;
 	w->scatters = 5;

@@ -219,7 +219,7 @@ work(struct work *w, const struct sizes *z)
 		w->reductions = 2;
 		w->scatters = 5;
 	}
-	work_post_norm(w, z);
+	work_branch(w, z);
 }
 
 const struct block_kind block_moe = { "moe", in, params, buffers, MOE_INPUT, &norm, &post,
