@@ -26,6 +26,7 @@
 	DO(ministral) \
 	DO(olmo3) \
 	DO(smollm3) \
-	DO(exaone4)
+	DO(exaone4) \
+	DO(granite)
 
 #endif

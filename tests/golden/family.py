@@ -289,11 +289,19 @@ def exaone4(r, i):
     return {**s, **head_dim(r, i), **[rope(r, "default"), llama3(r)][i % 2]}
 
 
+def granite(r, i):
+    """A file that says nothing of attention multiplies nothing there, either."""
+    s = {**llama(r, i), "embedding_multiplier": r.choice([12.0, 1.0]), "logits_scaling": r.choice([8.0, 0.7]),
+         "residual_multiplier": r.choice([0.22, 1.5])}
+    s.pop("head_dim", None)
+    return {**s, **([{}, {"attention_multiplier": 0.3}, {"attention_multiplier": 0.015625}][i % 3])}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
             "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3,
-            "smollm3": smollm3, "exaone4": exaone4}
+            "smollm3": smollm3, "exaone4": exaone4, "granite": granite}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

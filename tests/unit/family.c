@@ -248,6 +248,13 @@ test_combinations(void)
 	CHECK(layer_rope_table(&c, 3) == ROPE_TABLE_NONE && layer_window(&c, 3) == 0);
 	CHECK(layer_rope_table(&c, 0) == ROPE_TABLE_MODEL && layer_window(&c, 0) == 9);
 	CHECK(c.norm_placement == NORM_PLACEMENT_POST && !c.qk_layernorm_hidden_dim);
+	c = family_config("granite");
+	CHECK(c.embedding_multiplier == 12 && c.residual_multiplier == 0.22);
+	CHECK(c.logits_scaling == 8 && model_score_scale(&c) == 0.3);
+	CHECK(read_text("{\"model_type\": \"granite\", " SIZES "}", &c));
+	CHECK(c.embedding_multiplier == 0 && model_score_scale(&c) == 1);
+	c.attention_multiplier = 0;
+	CHECK(family_of(&c, NULL) == family_find("llama"));
 }
 
 /* A tensor of all experts of a layer, with gate above up in each. */
@@ -603,7 +610,7 @@ static const struct {
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
-	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3, exaone4" },
+	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3, exaone4, granite" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
@@ -703,6 +710,8 @@ static const struct {
 	    "\"no_rope_layer_interval\" is 0; must be from 1 to 128" },
 	{ "{\"model_type\": \"exaone4\", " SIZES ", \"sliding_window_pattern\": \"LLLG\"}",
 	    "\"sliding_window_pattern\" must be an integer" },
+	{ "{\"model_type\": \"granite\", " SIZES ", \"residual_multiplier\": 0}",
+	    "\"residual_multiplier\" is 0; must be above 0" },
 	{ "{\"model_type\": \"qwen3\", " SIZES ", \"use_sliding_window\": true, "
 	  "\"layer_types\": [\"full_attention\"]}",
 	    "\"layer_types\" must be a list with a word for each layer, for at most 128" },
