@@ -22,6 +22,7 @@ static const struct model_config every = {
 	ROPE_SCALING_LLAMA3,
 	2.5, 1.5, 6.5, 4096,     /* factors, rope_original_positions */
 	32, 1, 0, false,         /* yarn, not dumped here: see test_yarn of model.c */
+	{ 2, { 1, 0 } },         /* no_rope_freq */
 	true,                    /* scale_embeddings_by_hidden_size */
 	true, false, false,      /* qkv_bias, proj_bias, mlp_bias */
 	true, true,              /* qk_layernorm, qk_layernorm_hidden_dim */
@@ -30,6 +31,7 @@ static const struct model_config every = {
 	{ 2, { 1, 0 } },         /* window_attn_skip_freq */
 	250,                     /* sliding_window_rope_base */
 	11, 50, 30,              /* query_pre_attn_scalar, softcapping */
+	0, 0.25, 0, 8,           /* the multipliers: see test_excluding; logits_scaling */
 	6, { 2, { 2, 0 } }, 3,   /* num_experts, moe_layer_freq, moe_router_topk */
 	24, 40,                  /* moe_ffn_hidden_size, moe_shared_expert_intermediate_size */
 	ROUTER_SCORE_SIGMOID, true,
@@ -76,6 +78,23 @@ test_every_member(void)
 	model_dump(&every, &dump);
 	back = model_of(dump.buf);
 	CHECK(!memcmp(&back, &every, sizeof back));
+	str_release(&dump);
+}
+
+/* The members that exclude others of them. */
+static void
+test_excluding(void)
+{
+	struct model_config others = every, back;
+	struct str dump = { 0 };
+
+	others.scale_embeddings_by_hidden_size = false;
+	others.embedding_multiplier = 1.25;
+	others.query_pre_attn_scalar = 0;
+	others.attention_multiplier = 0.75;
+	model_dump(&others, &dump);
+	back = model_of(dump.buf);
+	CHECK(!memcmp(&back, &others, sizeof back));
 	str_release(&dump);
 }
 
@@ -176,6 +195,7 @@ int
 main(void)
 {
 	test_every_member();
+	test_excluding();
 	test_replace();
 	test_every_difference();
 	test_rotary();
