@@ -8,7 +8,7 @@
 static const struct verb *const verbs[] = { &verb_ls, &verb_info, &verb_verify, &verb_seal,
 	&verb_diff, &verb_cat, &verb_import, &verb_reshard, &verb_cast, &verb_upcycle,
 	&verb_average, &verb_stack, &verb_drop_layers, &verb_set, &verb_resize_vocab,
-	&verb_apply_lora, &verb_strip, &verb_extract, &verb_export, NULL };
+	&verb_apply_lora, &verb_merge, &verb_strip, &verb_extract, &verb_export, NULL };
 
 static const struct tool tool = {
 	.name = "mckpt",

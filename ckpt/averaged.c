@@ -53,63 +53,21 @@ average_weights(enum average_style style, double decay, int n, double *weight)
 
 /* --- the source ------------------------------------------------------------------------------- */
 
-struct averaged {
-	struct derived d;
-	bool masters; /* all sources have them, of all parameters */
-};
-
 static const struct average_rule *
 rule_of(const struct derived *d)
 {
 	return d->rule;
 }
 
-/* Which copy of a parameter of a source is summed, and its type; DTYPE_NONE: it has none. */
-static enum dtype
-choose_copy(const struct derived *d, struct source *from, const struct param *p, int *copy)
-{
-	struct source_part part = { .param = p };
-	struct source_stored first, how;
-
-	*copy = 0;
-	if (!from->kind->find(from, &part, &first))
-		return DTYPE_NONE;
-	if (((const struct averaged *)d)->masters)
-		return first.dtype;
-	for (part.copy = 1; part.copy < first.copies; part.copy++)
-		if (from->kind->find(from, &part, &how) && dtype_size(how.dtype) == 2) {
-			*copy = part.copy;
-			return how.dtype;
-		}
-	return first.dtype;
-}
-
-/* A type that holds the numbers of both. */
-static enum dtype
-wider(enum dtype a, enum dtype b)
-{
-	if (a == b || dtype_size(a) > dtype_size(b))
-		return a;
-	return dtype_size(b) > dtype_size(a) ? b : DTYPE_F32;
-}
-
 static bool
 find_origin(const struct derived *d, const struct source_part *p, struct derived_origin *out)
 {
-	int copy;
-
 	if (p->state)
 		return false;
-	for (int i = 0; i < d->count; i++) {
-		enum dtype t = choose_copy(d, d->from[i], p->param, &copy);
-
-		if (t == DTYPE_NONE)
-			return false;
-		out->dtype = i ? wider(out->dtype, t) : t;
-	}
-	if (rule_of(d)->dtype != DTYPE_NONE)
+	out->dtype = derived_widest(d, p->param);
+	if (out->dtype != DTYPE_NONE && rule_of(d)->dtype != DTYPE_NONE)
 		out->dtype = rule_of(d)->dtype;
-	return true;
+	return out->dtype != DTYPE_NONE;
 }
 
 static int
@@ -118,34 +76,19 @@ compute(struct derived *d, const struct source_part *p, double *dst, struct err 
 	for (int i = 0; i < d->count; i++) {
 		struct derived_term t = { d->from[i], *p, rule_of(d)->weight[i], i > 0 };
 
-		choose_copy(d, t.from, p->param, &t.part.copy);
+		derived_choose_copy(d, t.from, p->param, &t.part.copy);
 		if (derived_sum(d, &t, dst, e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* True when every parameter of the source is in fp32 or fp64. */
-static bool
-has_masters(const struct source *s)
-{
-	for (int i = 0; i < s->count; i++)
-		if (dtype_size(source_dtype(s, &s->param[i], NULL)) < sizeof(float))
-			return false;
-	return true;
-}
-
 static int
 set_model(struct derived *d, struct err *e)
 {
-	struct averaged *a = (struct averaged *)d;
-
-	if (derived_same_models(d, e) < 0)
+	if (derived_same_models(d, true, e) < 0)
 		return -1;
-	a->masters = true;
-	for (int i = 0; i < d->count && a->masters; i++)
-		a->masters = has_masters(d->from[i]);
-	d->how = a->masters ? "masters" : "weights";
+	derived_find_masters(d);
 	d->weight = rule_of(d)->weight;
 	return 0;
 }
@@ -175,7 +118,7 @@ set_state(struct derived *d, struct err *e)
 
 const struct derived_kind derived_averaged = {
 	.name = "weighted sum",
-	.size = sizeof(struct averaged),
+	.size = sizeof(struct derived),
 	.keeps = KEEPS_HISTORIES | KEEPS_RUN_OPTIONS,
 	.model = set_model,
 	.origin = find_origin,

@@ -392,12 +392,15 @@ join_differences(char *lines, struct str *out)
 }
 
 static int
-same_model(const struct source *a, const struct source *b, struct err *e)
+same_model(const struct source *a, const struct source *b, bool vocabularies, struct err *e)
 {
 	struct str lines = { 0 }, all = { 0 };
+	struct model_config c = a->config;
 	int rc = 0;
 
-	model_weight_differences(&a->config, &b->config, &lines);
+	if (!vocabularies)
+		c.vocab_size = b->config.vocab_size;
+	model_weight_differences(&c, &b->config, &lines);
 	if (lines.buf)
 		join_differences(lines.buf, &all);
 	/* learned positions are a tensor */
@@ -416,7 +419,7 @@ same_model(const struct source *a, const struct source *b, struct err *e)
 }
 
 int
-derived_same_models(struct derived *d, struct err *e)
+derived_same_models(struct derived *d, bool vocabularies, struct err *e)
 {
 	const struct source *last = derived_last(d), *known = NULL;
 	int unknown = 0;
@@ -424,8 +427,10 @@ derived_same_models(struct derived *d, struct err *e)
 	for (int i = 0; i < d->count; i++) {
 		const struct source *s = d->from[i];
 
-		if (s != last && same_model(s, last, e) < 0)
+		if (s != last && same_model(s, last, vocabularies, e) < 0)
 			return -1;
+		if (!vocabularies)
+			continue;
 		unknown += !s->state.tokenizer;
 		if (known && s->state.tokenizer &&
 		    strcmp(known->state.tokenizer, s->state.tokenizer))
@@ -439,4 +444,68 @@ derived_same_models(struct derived *d, struct err *e)
 		    "%d of %d sources do not say which tokenizer they are of: it is not compared\n",
 		    unknown, d->count);
 	return 0;
+}
+
+/* --- masters ---------------------------------------------------------------------------------- */
+
+/* True when every parameter of the source is in fp32 or fp64. */
+static bool
+has_masters(const struct source *s)
+{
+	for (int i = 0; i < s->count; i++)
+		if (dtype_size(source_dtype(s, &s->param[i], NULL)) < sizeof(float))
+			return false;
+	return true;
+}
+
+void
+derived_find_masters(struct derived *d)
+{
+	d->masters = true;
+	for (int i = 0; i < d->count && d->masters; i++)
+		d->masters = has_masters(d->from[i]);
+	d->how = d->masters ? "masters" : "weights";
+}
+
+enum dtype
+derived_choose_copy(const struct derived *d, struct source *from, const struct param *p, int *copy)
+{
+	struct source_part part = { .param = p };
+	struct source_stored first, how;
+
+	*copy = 0;
+	if (!from->kind->find(from, &part, &first))
+		return DTYPE_NONE;
+	if (d->masters)
+		return first.dtype;
+	for (part.copy = 1; part.copy < first.copies; part.copy++)
+		if (from->kind->find(from, &part, &how) && dtype_size(how.dtype) == 2) {
+			*copy = part.copy;
+			return how.dtype;
+		}
+	return first.dtype;
+}
+
+static enum dtype
+wider(enum dtype a, enum dtype b)
+{
+	if (a == b || dtype_size(a) > dtype_size(b))
+		return a;
+	return dtype_size(b) > dtype_size(a) ? b : DTYPE_F32;
+}
+
+enum dtype
+derived_widest(const struct derived *d, const struct param *p)
+{
+	enum dtype all = DTYPE_NONE;
+	int copy;
+
+	for (int i = 0; i < d->count; i++) {
+		enum dtype t = derived_choose_copy(d, d->from[i], p, &copy);
+
+		if (t == DTYPE_NONE)
+			return DTYPE_NONE;
+		all = i ? wider(all, t) : t;
+	}
+	return all;
 }

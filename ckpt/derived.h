@@ -68,6 +68,7 @@ struct derived {
 	 * source; NULL: none */
 	const char *how;
 	const double *weight;
+	bool masters; /* all sources have them, of all parameters */
 	/* room for boxes, which grows to the largest */
 	double *numbers;
 	void *raw;
@@ -99,9 +100,18 @@ int derived_run(struct derived_job *job, int argc, char **argv, struct err *e);
 
 /* The last source. */
 struct source *derived_last(const struct derived *d);
-/* 0 when all sources are of one model and, as far as is known, one tokenizer: -1 with all
- * differences. Notes a tokenizer that is not known. */
-int derived_same_models(struct derived *d, struct err *e);
+/* 0 when all sources are of one model and, with vocabularies, as far as is known of one tokenizer;
+ * without, the number of tokens may differ. -1 with all differences. Notes a tokenizer that is not
+ * known. */
+int derived_same_models(struct derived *d, bool vocabularies, struct err *e);
+/* Whether fp32 masters are read, which needs all sources to have them, or the weights that are
+ * stored beside them; sets how and masters. */
+void derived_find_masters(struct derived *d);
+/* Which copy of a parameter of a source is read, and its type; DTYPE_NONE: it has none. */
+enum dtype derived_choose_copy(
+    const struct derived *d, struct source *from, const struct param *p, int *copy);
+/* A type that holds the numbers of all sources. */
+enum dtype derived_widest(const struct derived *d, const struct param *p);
 /* sum[i] = weight x[i] of a box of a source, or with add sum[i] + weight x[i], in fp64. */
 struct derived_term {
 	struct source *from;

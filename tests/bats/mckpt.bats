@@ -363,6 +363,49 @@ mckpt: rows of 40 old tokens are of no new token and are lost" $shrink --shrink 
 	[ ! -e out ]
 }
 
+@test "merge: operands and files of mergekit, and what it refuses" {
+	mckpt import -q --dtype fp32 "$hf/llama" a
+	mckpt stack -q --layers 1,0,3,2 a b
+	mckpt stack -q --layers 3,2,1,0 a c
+	run --separate-stderr mckpt merge --method ties --base c --density 0.5 a:0.5 b:0.25 ties
+	[ "$status" = 0 ] && [ -z "$output" ]
+	[ "${stderr_lines[0]}" = "mckpt: 3 of 3 sources do not say which tokenizer they are of: it is not compared" ]
+	mckpt info ties | grep -q 'state_provenance_2	merge --method ties --base "\?c"\? --density 0.5; masters; checkpoint [0-9a-f]* 0.5, checkpoint [0-9a-f]* 0.25, checkpoint [0-9a-f]* 0; mikoshi '
+	printf '%s\n' 'models:' '  - model: a' '    parameters: {}' >m.yml
+	refused 2 "mckpt: m.yml:3: 'parameters': a list, such as one of values over layers, is not read" \
+		mckpt merge --mergekit-config m.yml out
+	cat >m.yml <<-END
+		merge_method: ties
+		base_model: c
+		models:
+		  - model: c
+		  - model: a
+		    parameters:
+		      weight: 0.5
+		  - model: b
+		    parameters:
+		      weight: 0.25
+		parameters:
+		  density: 0.5
+	END
+	mckpt merge -q --mergekit-config m.yml same
+	mckpt diff ties same >diff
+	refused 2 "mckpt: linear: needs no --base" mckpt merge --base c a b out
+	refused 2 "mckpt: ties: needs --base" mckpt merge --method ties a b out
+	refused 2 "mckpt: slerp: needs two models, not 3" mckpt merge --method slerp a b c out
+	refused 2 "mckpt: the weights sum to 0" mckpt merge a:1 b:-1 out
+	refused 2 "mckpt: a:inf: the weight after ':' is not a finite number" mckpt merge a:inf b out
+	refused 2 "mckpt: --density 1.5: must be from 0 to 1" mckpt merge --method ties --base c --density 1.5 a b out
+	sed -i 's/density: 0.5/density: 1.5/' m.yml
+	refused 2 "mckpt: a: density 1.5: must be from 0 to 1" mckpt merge --mergekit-config m.yml out
+	refused 2 "mckpt: --semantics paper: the vote of ties knows no weights: give equal ones" \
+		mckpt merge --semantics paper --method ties --base c a:0.5 b out
+	refused 2 "mckpt: --vocab-of: is for --method task_arithmetic" mckpt merge --vocab-of a a b out
+	refused 1 "mckpt: 'c' is the source 'c', or inside it; give another directory" \
+		mckpt merge --force --method task_arithmetic --base c a b c
+	[ ! -e out ]
+}
+
 @test "a copy records where it comes from" {
 	mckpt import --dtype fp32 "$hf/llama" a
 	mckpt reshard --tensor-model-parallel-size 2 --no-optim a b

@@ -2,9 +2,14 @@
 """surgery.py [NAME...] - mckpt's models made of others beside those of the tools that people know, on the CPU
 
 peft       mckpt apply-lora against PEFT's merge_and_unload: plain, rslora, patterns, embeddings, saved modules, GPT-2's
-           Conv1D, biases, experts; largest difference of a tensor relative to its largest number, at most 1e-6
+           Conv1D, biases, experts
+mergekit   mckpt merge against mergekit 0.1.4 on a llama, a gpt2 and a mixtral: linear, slerp, task_arithmetic, ties,
+           and dare with our mask, read back from a merge of one model as the elements that differ from the base; norms
+           and thresholds of GPT-2's c_attn are of its three parts here
+numpy      ties and dare of the papers against a few lines of numpy
 
-Models are those of tests/golden/ckpt in fp32. A peer that PYTHON lacks is skipped with a message. mckpt and mexport are
+The figure is the largest difference of a tensor relative to its largest number, at most 1e-6. Models are those of
+tests/golden/ckpt in fp32, and copies with noise. A peer that PYTHON lacks is skipped with a message. mckpt and mexport are
 taken from PATH.
 """
 import os
@@ -50,10 +55,17 @@ def exported(checkpoint):
     return model_of("hf").state_dict()
 
 
-def difference(got, want):
+def file_of(directory):
+    """The tensors of a model's one file, where each expert has its own."""
+    from safetensors.torch import load_file
+    return load_file(os.path.join(directory, "model.safetensors"))
+
+
+def difference(got, want, but="nothing"):
     if got.keys() != want.keys():
         sys.exit("other tensors: %s" % (set(got) ^ set(want)))
-    return max(((got[k] - want[k]).abs().max() / want[k].abs().max().clamp_min(1e-30)).item() for k in want)
+    return max(((got[k] - want[k]).abs().max() / want[k].abs().max().clamp_min(1e-30)).item()
+               for k in want if but not in k)
 
 
 def start(family):
@@ -86,7 +98,160 @@ def run_peft():
     return worst
 
 
-PEERS = {"peft": ("peft", run_peft)}
+MERGES = [
+    ("linear", {}, ["--method", "linear"]),
+    ("linear", {"normalize": False}, ["--method", "linear", "--normalize", "false"]),
+    ("slerp", {"t": 0.3}, ["--method", "slerp", "--t", "0.3"]),
+    ("task_arithmetic", {"lambda": 0.7}, ["--method", "task_arithmetic", "--lambda", "0.7"]),
+    ("ties", {"density": 0.4}, ["--method", "ties", "--density", "0.4"]),
+    ("ties", {"density": 0.4, "normalize": False, "rescale": True},
+     ["--method", "ties", "--density", "0.4", "--normalize", "false", "--rescale", "true"]),
+    ("dare_linear", {"density": 0.6}, ["--method", "dare_linear", "--density", "0.6"]),
+    ("dare_ties", {"density": 0.6}, ["--method", "dare_ties", "--density", "0.6"]),
+]
+WEIGHTS = (0.6, 0.9)
+
+
+def variants(family):
+    """base, a and b: a golden model and two copies with noise."""
+    import torch
+    torch.manual_seed(7)
+    for name in ("base", "a", "b"):
+        model = model_of(os.path.join(GOLDEN, family))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if name != "base":
+                    parameter.add_(torch.randn_like(parameter) * 0.02)
+        shutil.rmtree(name, ignore_errors=True)
+        model.save_pretrained(name)
+
+
+def weighted():
+    return ["%s:%g" % x for x in zip("ab", WEIGHTS)]
+
+
+def masks():
+    """Which elements of each model's delta the random part keeps, of every parameter by its name in the file."""
+    import torch
+    base, kept = file_of("base"), {}
+    for number, name in enumerate("ab"):
+        # the mask depends on the number of the operand: the other one adds nothing
+        words = ["%s:%d" % (x, x == name) for x in "ab"]
+        mckpt("merge", "-q", "--force", "--method", "dare_linear", "--density", "0.6", "--rescale", "false", "--base",
+              "base", *words, "mask")
+        exported("mask")
+        merged = file_of("hf")
+        kept[number] = {k: (merged[k] != base[k]).to(torch.float32) for k in base}
+    return kept
+
+
+def run_one_mergekit(method, parameters, kept):
+    """The tensors that mergekit makes; of dare with our masks in place of its own."""
+    import mergekit.sparsify
+    import torch
+    from mergekit.config import MergeConfiguration
+    from mergekit.io.tasks import LoaderCache
+    from mergekit.merge import run_merge
+    from mergekit.options import MergeOptions
+    models = [{"model": name, "parameters": {"weight": w}} for name, w in zip("ab", WEIGHTS)]
+    config = {"merge_method": method, "models": models, "parameters": parameters, "dtype": "float32"}
+    if method == "slerp":
+        config["models"] = [{"model": "a"}, {"model": "b"}]
+        config["base_model"] = "a"
+    elif method != "linear":
+        config["base_model"] = "base"
+    plain = mergekit.sparsify.bernoulli
+    deltas = [{k: v - base for k, v, base in
+               ((k, v, BASE[k]) for k, v in file_of(name).items())} for name in "ab"]
+
+    def masked(tensor, density, rescale_norm=None):
+        for number in kept:
+            for k, delta in deltas[number].items():
+                if delta.shape == tensor.shape and torch.equal(delta, tensor):
+                    return mergekit.sparsify.rescaled_masked_tensor(tensor, kept[number][k], rescale_norm)
+        raise KeyError("no tensor has this delta")
+
+    mergekit.sparsify.bernoulli = masked
+    LoaderCache().loaders.clear()
+    shutil.rmtree("theirs", ignore_errors=True)
+    run_merge(MergeConfiguration.model_validate(config), "theirs",
+              options=MergeOptions(copy_tokenizer=False, write_model_card=False, quiet=True))
+    mergekit.sparsify.bernoulli = plain
+    return model_of("theirs").state_dict()
+
+
+BASE = {}
+
+
+def run_mergekit():
+    from importlib.metadata import version
+    import mergekit.architecture.base as architecture
+    import torch
+    print("mergekit", version("mergekit"))
+    # the configurations of transformers 5 name torch, which mergekit's models of them do not know
+    for kind in (architecture.ConfiguredModuleArchitecture, architecture.ConfiguredModelArchitecture):
+        kind.model_rebuild(force=True, _types_namespace={**vars(architecture), "torch": torch})
+    worst = 0
+    for family in ("llama", "gpt2", "mixtral"):
+        variants(family)
+        BASE.clear()
+        BASE.update(file_of("base"))
+        kept = masks()
+        for method, parameters, words in MERGES:
+            base = [] if method in ("linear", "slerp") else ["--base", "base"]
+            mckpt("merge", "-q", "--force", *words, *base, *weighted(), "out")
+            # c_attn is one tensor to mergekit, whose norm and threshold are of q, k and v together
+            joined = family == "gpt2" and method not in ("linear", "task_arithmetic")
+            theirs = run_one_mergekit(method, parameters, kept)
+            d = difference(exported("out"), theirs, "c_attn" if joined else "nothing")
+            print("  %s, %s %s%s: %.2e" % (family, method, parameters or "", " but for c_attn" if joined else "", d))
+            worst = max(worst, d)
+    return worst
+
+
+def papers(deltas, method, density, kept):
+    """What the papers add to the base: of flat deltas, all tensors of a model one after the other."""
+    import numpy
+    trimmed = []
+    for number, delta in enumerate(deltas):
+        if method == "ties":
+            order = numpy.argsort(-numpy.abs(delta.astype(numpy.float32)), kind="stable")
+            mask = numpy.zeros(delta.size)
+            mask[order[:int(density * delta.size)]] = 1
+            trimmed.append(delta * mask)
+        else:
+            trimmed.append(delta * kept[number] / density)
+    trimmed = numpy.stack(trimmed)
+    if method == "dare_linear":
+        return trimmed.sum(0)
+    sign = numpy.where(trimmed.sum(0) >= 0, 1, -1)
+    agree = (numpy.sign(trimmed) == sign) * trimmed
+    return agree.sum(0) / numpy.maximum((agree != 0).sum(0), 1) if method == "ties" else agree.sum(0)
+
+
+def run_numpy():
+    import numpy
+    worst = 0
+    variants("llama")
+    base = model_of("base").state_dict()
+    # in the order of the parameters, which is that of ties at the threshold
+    names = [k for k in base]
+    flat = {x: numpy.concatenate([model_of(x).state_dict()[k].numpy().ravel().astype(float) for k in names])
+            for x in ("base", "a", "b")}
+    kept = {n: numpy.concatenate([m[k].numpy().ravel() for k in names]) for n, m in masks().items()}
+    for method, density in (("ties", 0.3), ("dare_linear", 0.6), ("dare_ties", 0.6)):
+        mckpt("merge", "-q", "--force", "--semantics", "paper", "--method", method, "--density", str(density), "--base",
+              "base", "a", "b", "out")
+        got = exported("out")
+        ours = numpy.concatenate([got[k].numpy().ravel() for k in names])
+        want = flat["base"] + papers([flat[x] - flat["base"] for x in "ab"], method, density, kept)
+        d = float(numpy.abs(ours - want).max() / numpy.abs(want).max())
+        print("  %s of the paper: %.2e" % (method, d))
+        worst = max(worst, d)
+    return worst
+
+
+PEERS = {"peft": ("peft", run_peft), "mergekit": ("mergekit", run_mergekit), "numpy": ("torch", run_numpy)}
 
 
 def main():
