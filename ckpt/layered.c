@@ -155,10 +155,10 @@ set_model(struct derived *d, struct err *e)
 		    "holds no average of the weights, as a run with --ema-decay saves");
 	c->num_layers = n;
 	find_new(l, old);
-	return take_pattern(l, &c->window_attn_skip_freq, "window-attn-skip-freq", e) < 0 ||
-		take_pattern(l, &c->no_rope_freq, "no-rope-freq", e) < 0
-	    ? -1
-	    : take_pattern(l, &c->moe_layer_freq, "moe-layer-freq", e);
+	if (take_pattern(l, &c->window_attn_skip_freq, "window-attn-skip-freq", e) < 0 ||
+	    take_pattern(l, &c->no_rope_freq, "no-rope-freq", e) < 0)
+		return -1;
+	return take_pattern(l, &c->moe_layer_freq, "moe-layer-freq", e);
 }
 
 /* --- tensors ---------------------------------------------------------------------------------- */

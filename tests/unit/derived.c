@@ -337,6 +337,8 @@ test_patterns(void)
 	for (int i = 0; i < 4; i++)
 		CHECK(layer_window(&d->s.config, i) == (i == 1 ? 0 : 8));
 	CHECK(strstr(d->s.options.buf, "window-attn-skip-freq [1,0,1,1]\n") != NULL);
+	for (int i = 0; i < 4; i++)
+		CHECK(pattern_skips(&d->s.config.no_rope_freq, i) == (i != 1));
 	derived_close(d);
 }
 
@@ -744,6 +746,7 @@ main(void)
 	post.apply_layernorm_1p = true;
 	window.window_size = 8;
 	window.window_attn_skip_freq = pattern_of((const bool[]){ false, true, false, false }, 4);
+	window.no_rope_freq = pattern_of((const bool[]){ true, false, true, true }, 4);
 	CHECK(mkdtemp(dir) && chdir(dir) == 0);
 	make("a", &two, 1, DTYPE_F32);
 	make("b", &two, 2, DTYPE_F32);
