@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { FEW_BYTES = 16 << 10 };
+enum { FEW_BYTES = 16 << 10, AROUND_BYTES = 64 << 10 /* of Linux: fault_around_bytes */ };
 
 /* Maps that are open. A handler walks the list while other threads open and close maps, so entries
  * are never freed, only reused; the entry that a handler reads belongs to a map that its thread is
@@ -171,6 +171,15 @@ map_forget_part(const void *first, uint64_t bytes)
 {
 	if (bytes > FEW_BYTES)
 		advise(first, bytes, MADV_DONTNEED);
+}
+
+void
+map_forget_read(const struct map *m, const void *first, uint64_t bytes)
+{
+	uint64_t offset = (uint64_t)((const unsigned char *)first - (const unsigned char *)m->base),
+		 before = offset < AROUND_BYTES ? offset : AROUND_BYTES;
+
+	map_forget_part((const unsigned char *)first - before, bytes + before);
 }
 
 void

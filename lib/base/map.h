@@ -28,6 +28,9 @@ void map_forget(const struct map *m);
 /* Of bytes that lie inside one map: they will be read soon; they have been read, as map_forget. */
 void map_will_need(const void *first, uint64_t bytes);
 void map_forget_part(const void *first, uint64_t bytes);
+/* The same of a range of a map, and of the pages before it: where one page is read the system maps
+ * those around it, too, also of a part that was forgotten. */
+void map_forget_read(const struct map *m, const void *first, uint64_t bytes);
 void map_close(struct map *m);
 /* The path of the open map that the address lies in, or NULL. For handlers of SIGBUS, the signal
  * for a mapped page that is lost: safe in a handler, in the thread that touched the page. */

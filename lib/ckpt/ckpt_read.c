@@ -151,10 +151,10 @@ read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *com
 	return 0;
 }
 
-/* The blocks of a mapped piece that hold a part of the box are about to be read, or were. */
-static void
-advise(const struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece *p,
-    const struct slice *common, void (*how)(const void *first, uint64_t bytes))
+/* The blocks of a mapped piece that hold a part of the box. */
+static const unsigned char *
+blocks_of(const struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece *p,
+    const struct slice *common, uint64_t *bytes)
 {
 	const uint64_t block = CKPT_BLOCK_BYTES, size = dtype_size(t->dtype);
 	int64_t first, n = slice_span(common, &p->slice, &first);
@@ -165,7 +165,8 @@ advise(const struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piec
 		from = 0;
 	if (p->num_sums == 1 || to > p->bytes)
 		to = p->bytes;
-	how(c->map[p->file].base + p->offset + from, to - from);
+	*bytes = to - from;
+	return c->map[p->file].base + p->offset + from;
 }
 
 /*
@@ -178,9 +179,10 @@ read_pieces(
 {
 	for (int i = 0; i < t->num_pieces; i++) {
 		const struct ckpt_piece *p = &t->piece[i];
-		const unsigned char *bytes;
+		const unsigned char *bytes, *first;
 		struct part part = { t, p, dst, NULL, want };
 		struct slice common;
+		uint64_t len;
 
 		if (!slice_intersect(want, &p->slice, &common))
 			continue;
@@ -188,7 +190,8 @@ read_pieces(
 		if (!bytes)
 			return -1;
 		part.src = bytes + p->offset;
-		advise(c, t, p, &common, map_will_need);
+		first = blocks_of(c, t, p, &common, &len);
+		map_will_need(first, len);
 		for (int64_t k = 0; k < p->num_sums; k++)
 			if (read_block(c, &part, k, &common, e) < 0)
 				return -1;
@@ -224,10 +227,16 @@ ckpt_read(struct ckpt *c, const char *name, const struct slice *want, void *dst,
 		return -1;
 	}
 	rc = settle(c, t, read_pieces(c, t, want, dst, e), e);
-	for (int i = 0; i < t->num_pieces; i++)
-		if (c->map[t->piece[i].file].base &&
-		    slice_intersect(want, &t->piece[i].slice, &common))
-			advise(c, t, &t->piece[i], &common, map_forget_part);
+	for (int i = 0; i < t->num_pieces; i++) {
+		const struct map *m = &c->map[t->piece[i].file];
+		uint64_t len;
+
+		if (m->base && slice_intersect(want, &t->piece[i].slice, &common)) {
+			const void *first = blocks_of(c, t, &t->piece[i], &common, &len);
+
+			map_forget_read(m, first, len);
+		}
+	}
 	return rc;
 }
 
