@@ -8,6 +8,7 @@
 #include "ckpt/verbs.h"
 
 struct import_config {
+	const char *model;           /* config.json of a source without it; NULL: not given */
 	int64_t vocab_size;          /* of a source that has not recorded it; 0: not given */
 	int dtype;                   /* of copy_dtypes */
 	bool force, allow_nonfinite; /* allow: NaN and infinity are noted, not refused */
@@ -20,6 +21,12 @@ static const struct opt import_opts[] = {
 	    .choices = copy_dtypes,
 	    .def = "keep",
 	    .help = "type of the tensors; rounds to nearest, once" },
+	{ .name = "model",
+	    .type = OPT_STRING,
+	    .off = offsetof(struct import_config, model),
+	    .unit = "FILE",
+	    .help = "a config.json (or its directory) that says the model of a checkpoint in "
+		    "torch_dist without Megatron-LM's args, such as of Megatron-Bridge and NeMo" },
 	{ .name = "vocab-size",
 	    .type = OPT_INT,
 	    .off = offsetof(struct import_config, vocab_size),
@@ -56,7 +63,7 @@ run_import(const struct opt_parse *p, int argc, char **argv, struct err *e)
 
 	if (rc)
 		return rc;
-	s = source_open(argv[0], e);
+	s = source_open_as(argv[0], c->model, e);
 	if (!s)
 		return CLI_FAILED;
 	if (s->kind == &source_ckpt)

@@ -28,6 +28,16 @@ count_of(const struct pickle_value *args, const char *name)
 	return pickle_int(pickle_get(args, name), &n) && n > 0 ? n : 0;
 }
 
+/* The samples that training, or validation, has consumed. */
+static int64_t
+samples_of(const struct megatron_run *r, bool validation)
+{
+	if (r->args)
+		return count_of(
+		    r->args, validation ? "consumed_valid_samples" : "consumed_train_samples");
+	return validation ? r->valid_samples : r->samples;
+}
+
 /* The schedule does not advance in steps without an update, and in those that are passed over,
  * which alone are counted in the args. */
 static void
@@ -59,7 +69,7 @@ take_skipped(const struct megatron_run *r, struct run_state *st, struct source *
 static bool
 take_progress(const struct megatron_run *r, struct run_state *st, struct source *s)
 {
-	int64_t samples = count_of(r->args, "consumed_train_samples"), steps = r->optimizer_steps;
+	int64_t samples = samples_of(r, false), steps = r->optimizer_steps;
 	bool known = r->iteration > 0 && samples >= r->iteration;
 
 	st->iteration = known ? r->iteration : 0;
@@ -72,8 +82,8 @@ take_progress(const struct megatron_run *r, struct run_state *st, struct source 
 		str_addf(&s->notes,
 		    "%s: iteration %lld has fewer consumed samples: taken for the start of a run\n",
 		    s->path, (long long)r->iteration);
-	if (known && count_of(r->args, "consumed_valid_samples"))
-		st->consumed_valid_samples = count_of(r->args, "consumed_valid_samples");
+	if (known && samples_of(r, true))
+		st->consumed_valid_samples = samples_of(r, true);
 	return known;
 }
 

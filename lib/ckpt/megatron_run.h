@@ -13,11 +13,12 @@
 #include "lib/ckpt/source.h"
 
 struct megatron_run {
-	const struct pickle_value *args;
+	const struct pickle_value *args;      /* NULL: not saved */
 	const struct pickle_value *scheduler; /* opt_param_scheduler; NULL: not saved */
 	int64_t iteration;
-	int64_t optimizer_steps; /* -1: not known, and taken to be one for each iteration */
-	bool adam;               /* the checkpoint has Adam's moments */
+	int64_t optimizer_steps;        /* -1: not known, and taken to be one for each iteration */
+	bool adam;                      /* the checkpoint has Adam's moments */
+	int64_t samples, valid_samples; /* that were consumed, where there are no args */
 };
 
 /* Appends to the source's state_text, and to its notes what cannot continue as it was. An iteration

@@ -36,18 +36,34 @@ kind_of(const char *path)
 	return ckpt_join(file, path, "config.json") && io_exists(file) ? &source_hf : &source_ckpt;
 }
 
+static struct source *
+open_kind(const struct source_kind *k, const char *path, const char *model, struct err *e)
+{
+	if (!model)
+		return k->open(path, e);
+	if (k->open_as)
+		return k->open_as(path, model, e);
+	err_set(e, "'%s' is a %s, which says its model itself", path, k->name);
+	return NULL;
+}
+
 struct source *
-source_open(const char *path, struct err *e)
+source_open_as(const char *path, const char *model, struct err *e)
 {
 	bool here = hub_check(path, "a directory with its weights", e) == 0;
-	const struct source_kind *k = here ? kind_of(path) : NULL;
-	struct source *s = k ? k->open(path, e) : NULL;
+	struct source *s = here ? open_kind(kind_of(path), path, model, e) : NULL;
 
 	if (s && state_parse(&s->state, s->state_text.buf, s->path, e) < 0) {
 		source_close(s);
 		return NULL;
 	}
 	return s;
+}
+
+struct source *
+source_open(const char *path, struct err *e)
+{
+	return source_open_as(path, NULL, e);
 }
 
 void

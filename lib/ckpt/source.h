@@ -81,6 +81,9 @@ struct source_kind {
 	 * hand and the table by source_set_model, and adds problems and notes. NULL with a reason
 	 * when not even the model is known. */
 	struct source *(*open)(const char *path, struct err *e);
+	/* The same of what does not say its model itself, which a config.json says, a file or its
+	 * directory; NULL: the kind's sources all say it. */
+	struct source *(*open_as)(const char *path, const char *model, struct err *e);
 	/* False when it holds nothing that can be read as that. Does not look at the box. May be
 	 * called while another thread reads. */
 	bool (*find)(
@@ -108,6 +111,8 @@ extern const struct source_kind source_ckpt, source_hf, source_torch, source_tor
 
 /* The first kind that the path is of; when there is none, the reason says what the path is. */
 struct source *source_open(const char *path, struct err *e);
+/* The same of a source that does not say its model; model NULL: source_open. */
+struct source *source_open_as(const char *path, const char *model, struct err *e);
 void source_close(struct source *s); /* NULL is ignored */
 /* -1 when there is any problem: the first, and the number of the others. */
 int source_require(const struct source *s, struct err *e);

@@ -24,6 +24,7 @@
 #include <string.h>
 
 static const char first_table[] = "embedding.word_embeddings.weight";
+static const char needs_model[] = "; mckpt import --model config.json says the model instead";
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
@@ -152,58 +153,75 @@ read_layout(struct dist_source *d, const struct pickle_value *args)
 
 static bool has_state(const void *ctx, const char *state);
 
-/* The model, the layout and the state. */
+/* The model and the layout, of the args or of a config.json in their place. */
 static int
-take_common(struct dist_source *d, const struct torchzip *z, struct err *e)
+take_model(struct dist_source *d, const char *model, struct megatron_run *r, struct err *e)
 {
-	const struct pickle_value *root = only_item(torchzip_root(z)),
-				  *args = pickle_get(root, "args"),
-				  *optimizer = pickle_get(root, "optimizer");
-	const char *implementation = pickle_string(pickle_get(args, "transformer_impl"));
-	struct megatron_run r = { .args = args,
-		.scheduler = pickle_get(root, "opt_param_scheduler") };
+	const char *implementation = pickle_string(pickle_get(r->args, "transformer_impl"));
 	struct err why;
 
-	if (megatron_args_read(args, &d->args, &why) < 0)
-		return err_at(e, d->s.path, 0, "%s", why.msg);
-	d->s.config = d->args.config;
+	if (model && r->args)
+		return err_at(e, d->s.path, 0, "has the args of its run, which say its model");
+	if (model)
+		return dist_take_model(d, model, r, e);
+	if (megatron_args_read(r->args, &d->args, &why) < 0)
+		return err_at(e, d->s.path, 0, "%s%s", why.msg, r->args ? "" : needs_model);
 	d->names =
 	    implementation && !strcmp(implementation, "local") ? MEGATRON_LOCAL : MEGATRON_ENGINE;
-	if (!d->s.config.num_experts)
-		d->s.rule = optim_rule_of(optim_rule_with(OPTIM_OF_MEGATRON)->name, has_state, d);
-	read_layout(d, args);
+	read_layout(d, r->args);
+	return 0;
+}
+
+/* The model, the layout and the state; z is NULL where there is nothing common. */
+static int
+take_common(struct dist_source *d, const struct torchzip *z, const char *model, struct err *e)
+{
+	const struct pickle_value *root = z ? only_item(torchzip_root(z)) : NULL,
+				  *optimizer = pickle_get(root, "optimizer");
+	struct megatron_run r = { .args = pickle_get(root, "args"),
+		.scheduler = pickle_get(root, "opt_param_scheduler") };
+
 	pickle_int(pickle_get(root, "iteration"), &r.iteration);
+	if (take_model(d, model, &r, e) < 0)
+		return -1;
+	d->s.config = d->args.config;
+	if (!d->s.config.num_experts && !d->divided)
+		d->s.rule = optim_rule_of(optim_rule_with(OPTIM_OF_MEGATRON)->name, has_state, d);
 	r.adam = d->s.rule;
 	r.optimizer_steps = group_step(optimizer);
-	if (r.optimizer_steps < 0)
+	if (r.optimizer_steps < 0 && z)
 		r.optimizer_steps = tensor_step(z, optimizer);
 	if (r.optimizer_steps < 0)
 		r.optimizer_steps = flat_step(d);
 	megatron_run_state(&r, &d->s);
-	megatron_run_options(args, &d->s.run_options);
+	megatron_run_options(r.args, &d->s.run_options);
 	return 0;
 }
 
 /* From the zip with the common dict: an object, or a file of its own. */
 static int
-read_common(struct dist_source *d, struct err *e)
+read_common(struct dist_source *d, const char *model, struct err *e)
 {
 	const struct distcp_object *o = distcp_object(&d->dir.d, "common_state/shard_0_1");
 	char path[CKPT_PATH_BYTES];
 	struct torchzip *z = NULL;
 	struct map file = { 0 };
 	struct err why;
+	bool there = ckpt_join(path, d->s.path, "common.pt") && io_exists(path);
 	int rc;
 
+	if (!o && !there && model)
+		return take_common(d, NULL, model, e);
 	if (o)
 		z = distcp_load(&d->dir, o, e);
-	else if (!ckpt_join(path, d->s.path, "common.pt") || !io_exists(path))
+	else if (!there)
 		err_at(e, d->s.path, 0,
 		    "neither a file common.pt nor an object common_state: the args of the run are "
-		    "missing");
+		    "missing%s",
+		    needs_model);
 	else if (map_open(&file, path, e) == 0)
 		z = torchzip_open(file.base, file.size, path, e);
-	rc = z ? take_common(d, z, e) : -1;
+	rc = z ? take_common(d, z, model, e) : -1;
 	if (rc == 0 && torchzip_check_root(z, &why) < 0)
 		source_problem(&d->s, "%s: %s", o ? o->name : "common.pt", why.msg);
 	if (rc == 0 && !torchzip_has_sums(z))
@@ -312,7 +330,7 @@ check_tensor(struct dist_source *d, const struct dist_tensor *h, const struct me
 		source_problem(&d->s, "tensor '%s' is not F64, F32, BF16 or F16", h->t->name);
 	} else if (!has_shape(d, h, t)) {
 		source_print_shape(&text, h->t->ndim, h->t->shape);
-		str_adds(&text, ", its args need ");
+		str_addf(&text, ", %s ", d->needs);
 		source_print_shape(&text, t->ndim, t->shape);
 		source_problem(
 		    &d->s, "tensor '%s' has shape %s%s", h->t->name, text.buf, each[h->ndim]);
@@ -356,8 +374,8 @@ check_unused(struct dist_source *d, const bool *used)
 		    (!d->s.rule && !strncmp(name, "optimizer.", 10));
 
 		if (!used[i] && !ignored)
-			source_problem(
-			    &d->s, "tensor '%s' does not belong to the model of its args", name);
+			source_problem(&d->s, "tensor '%s' does not belong to the model of %s",
+			    name, d->said_by);
 	}
 }
 
@@ -390,8 +408,10 @@ add_notes(struct dist_source *d, int64_t rows)
 			if (!strncmp(d->dir.d.tensor[i].name, "optimizer.", 10)) {
 				str_addf(&s->notes, "%s: the optimizer%s: its state is not read\n",
 				    s->path,
-				    s->config.num_experts ? " is of a model with experts"
-							  : " is not Adam");
+				    d->divided ? " is in buffers of ranks whose layout the args "
+						 "would tell"
+					: s->config.num_experts ? " is of a model with experts"
+								: " is not Adam");
 				return;
 			}
 }
@@ -434,7 +454,7 @@ check(struct dist_source *d, struct err *e)
 }
 
 static struct source *
-open_torch_dist(const char *path, struct err *e)
+open_as(const char *path, const char *model, struct err *e)
 {
 	char dir[IO_PATH];
 	struct source *s;
@@ -449,7 +469,9 @@ open_torch_dist(const char *path, struct err *e)
 	if (distcp_open(&d->dir, dir, e) < 0)
 		goto failed;
 	find_prefix(d);
-	if (read_common(d, e) < 0)
+	d->said_by = "its args";
+	d->needs = "its args need";
+	if (read_common(d, model, e) < 0)
 		goto failed;
 	source_set_model(s);
 	s->num_tensors = d->dir.d.num_tensors;
@@ -460,6 +482,12 @@ open_torch_dist(const char *path, struct err *e)
 failed:
 	source_close(s);
 	return NULL;
+}
+
+static struct source *
+open_torch_dist(const char *path, struct err *e)
+{
+	return open_as(path, NULL, e);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -571,6 +599,7 @@ const struct source_kind source_torch_dist = {
 	.name = "Megatron-LM torch_dist checkpoint",
 	.is = is_torch_dist,
 	.open = open_torch_dist,
+	.open_as = open_as,
 	.find = find_part,
 	.read = read_part,
 	.verify = verify_files,

@@ -6,6 +6,7 @@
 #include "lib/ckpt/distcp_dir.h"
 #include "lib/ckpt/megatron.h"
 #include "lib/ckpt/megatron_args.h"
+#include "lib/ckpt/megatron_run.h"
 #include "lib/ckpt/source.h"
 
 /* What is stored for a tensor of the model: the weight, its fp32 master, the states of the rule. */
@@ -35,8 +36,18 @@ struct dist_source {
 	struct dist_range *range; /* [stages][tensor ranks][map.count]; NULL without flat buffers */
 	int num_kinds;            /* of each tensor: 1, or with masters and the rule's states */
 	bool has_master;
-	enum megatron_names names; /* of the implementation that trained */
+	enum megatron_names names;   /* of the implementation that trained */
+	const char *said_by, *needs; /* what says the model: "its args", "its args need" */
+	/* the optimizer is in flat buffers of ranks whose layout is not known */
+	bool divided;
 };
+
+/* --- torch_dist_model.c ----------------------------------------------------------------------- */
+
+/* Takes the model of a config.json in place of the args, and how far the run got from the file
+ * train_state.pt, or else the directory's name. */
+int dist_take_model(
+    struct dist_source *d, const char *model, struct megatron_run *run, struct err *e);
 
 /* --- source_torch_dist.c ---------------------------------------------------------------------- */
 

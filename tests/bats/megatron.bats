@@ -89,6 +89,10 @@ moe_router_topk	2" ]
 	mckpt import -q dist/ckpt of-dist
 	sums of-dist | diff - "$golden/experts.tsv"
 	mckpt verify -q dist/ckpt
+	mexport -q out hf
+	LC_ALL=C sed -i 's/common_state/common_stale/g' dist/ckpt/iter_0000003/.metadata
+	mckpt import -q --model hf dist/ckpt without-args
+	sums without-args | diff - "$golden/experts.tsv"
 	dir=ckpt/iter_0000003
 	name=$(grep -abo 'local_experts.1.linear_fc2' $dir/mp_rank_00_001/model_optim_rng.pt | head -n 1 | cut -d : -f 1)
 	printf 9 | dd of=$dir/mp_rank_00_001/model_optim_rng.pt bs=1 seek=$((name + 14)) conv=notrunc status=none
@@ -317,6 +321,42 @@ mckpt: $dir: the state of random numbers is not read" mckpt import ckpt out
 	mkdir nemo
 	mv ckpt/release nemo/weights
 	mckpt diff -q nemo out >diff
+}
+
+@test "torch_dist: without args the model is that of --model, and train_state.pt has the counters" {
+	unpack_dist
+	mckpt import -q ckpt want
+	mexport -q want hf
+	fails 1 "mckpt: $dir: has the args of its run, which say its model" \
+		mckpt import --model hf ckpt out
+	fails 1 "mckpt: 'hf' is a Hugging Face directory, which says its model itself" \
+		mckpt import --model hf hf out
+	LC_ALL=C sed -i 's/common_state/common_stale/g' $dir/.metadata
+	fails 1 "mckpt: $dir: neither a file common.pt nor an object common_state: the args of the run are missing; mckpt import --model config.json says the model instead" \
+		mckpt import ckpt out
+	rest="mckpt: $dir: 3 rows of padding of the vocabulary tables are dropped
+mckpt: $dir: the state of random numbers is not read"
+	fails 0 "mckpt: $dir: iteration 3 has fewer consumed samples: taken for the start of a run
+$rest" mckpt import --model hf ckpt start
+	grep -qx 'iteration 0' start/iter_0000000/state.conf
+	cp "$TOP/tests/golden/torch_dist/train_state.pt" $dir
+	fails 0 "$rest" mckpt import --model hf/config.json ckpt out
+	sums out | diff - "$golden/buckets.tsv"
+	grep -E '^(iteration|consumed|optimizer_steps)' out/iter_0000003/state.conf >state
+	diff state - <<-'end'
+		iteration 3
+		consumed_train_samples 12
+		optimizer_steps 3
+		consumed_valid_samples 5
+	end
+	sed 's/"intermediate_size": 24/"intermediate_size": 32/' hf/config.json >other.json
+	fails 1 "$rest
+mckpt: $dir: tensor 'decoder.layers.mlp.linear_fc1.weight' has shape [4, 48, 16], config.json needs [64, 16] in each layer (and 1 more; mckpt verify lists them)" \
+		mckpt import --model other.json ckpt bad
+	printf x | dd of=$dir/train_state.pt bs=1 seek=1344 conv=notrunc status=none
+	run --separate-stderr mckpt import --model hf ckpt bad
+	[ "$status" = 1 ] && [[ $stderr == "mckpt: $dir/train_state.pt: record 'train_state/data/1' does not match its CRC-32" ]]
+	[ ! -e bad ]
 }
 
 @test "torch_dist: what is damaged or missing is said" {
