@@ -178,14 +178,16 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 		.vocab = p->ndim > 1 && p->shard == SHARD_VOCAB,
 		.experts = param_among_experts(p, x->of->layout),
 		.data_rank = layout_data_rank(x->of->layout, x->coord),
-		.data_ranks = (int)layout_data_ranks(x->of->layout) };
+		.data_ranks = (int)layout_shard_ranks(x->of->layout) };
 	if (b->experts) {
 		int at[EX_COUNT];
 
 		layout_expert_coord(x->of->layout, x->coord, at);
 		b->data_rank = at[EX_DP];
-		b->data_ranks = (int)layout_expert_data_ranks(x->of->layout);
+		b->data_ranks = (int)layout_expert_shard_ranks(x->of->layout);
 	}
+	b->instance = b->data_rank / b->data_ranks;
+	b->data_rank %= b->data_ranks;
 }
 
 /* A run continues over the gap between shards while all that it says stays the same. So does a sum:

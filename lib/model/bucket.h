@@ -63,8 +63,9 @@ struct bucket {
 	bool layers;  /* holds only matrices of layers */
 	bool vocab;   /* is a vocabulary table, of the embedding or the head */
 	bool experts; /* of a rank that does not have all: reduced over those that hold the same */
-	/* the rank's number among those that hold the same bucket, and how many there are */
-	int data_rank, data_ranks;
+	/* the rank's number among those that share the bucket, and how many there are; the instance
+	 * that they are */
+	int data_rank, data_ranks, instance;
 	/* where the rank's part begins in buffers of its own elements alone, and of a state */
 	int64_t in_shard, in_state;
 	int turn; /* the slot of a bucket of layers */

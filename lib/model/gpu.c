@@ -51,6 +51,7 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 	case GPU_HEADS: return (struct use){ layout_group_ranks(l, c), true, false };
 	case GPU_TABLE: return (struct use){ table ? 2 : 1, true, false };
 	case GPU_CHANNEL: return (struct use){ overlap ? 2 : 1, false, false };
+	case GPU_INSTANCE: return (struct use){ layout_instances(l), true, false };
 	default: return (struct use){ 1, false, false };
 	}
 }
@@ -70,19 +71,30 @@ gpu_group_blocks(enum gpu_group g, const struct train_shape *s)
 	case GPU_PIPELINE:
 	case GPU_HEADS:
 	case GPU_TABLE:
+	case GPU_INSTANCE:
 	case GPU_RAIL: return FEW;
 	case GPU_CHANNEL: return LEAST;
 	default: return 0;
 	}
 }
 
-/* Of gradients: norms, routers and biases; copies of keys and values; a table. */
+/* Of gradients: norms, routers and biases; copies of keys and values; a table; what does not divide
+ * among instances. */
 size_t
 gpu_group_sums(enum gpu_group g)
 {
 	enum { ROOM = 16 << 20 };
 
-	return g == GPU_TENSOR || g == GPU_HEADS || g == GPU_TABLE ? ROOM : 0;
+	return g == GPU_TENSOR || g == GPU_HEADS || g == GPU_TABLE || g == GPU_INSTANCE ? ROOM : 0;
+}
+
+/* The communicators of a group; with instances data ranks have one of their shards too. */
+static uint64_t
+copies_of(enum gpu_group g, const struct layout *l)
+{
+	if (g == GPU_CHANNEL)
+		return CHANNELS_OF_STAGE;
+	return g == GPU_DATA && layout_instances(l) > 1 && layout_shard_ranks(l) > 1 ? 2 : 1;
 }
 
 uint64_t
@@ -100,7 +112,7 @@ gpu_communicators(
 		    (uint64_t)(u.messages ? messages : 0) * NCCL_BUFFERS + gpu_group_sums(g);
 
 		if (u.ranks > 1)
-			bytes += g == GPU_CHANNEL ? CHANNELS_OF_STAGE * one : one;
+			bytes += one * copies_of(g, l);
 	}
 	return bytes;
 }

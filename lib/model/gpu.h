@@ -27,10 +27,11 @@ enum gpu_group {
 	GPU_PIPELINE,
 	GPU_EXPERTS,
 	GPU_EXPERT_DATA,
-	GPU_HEADS,   /* tensor ranks with copies of one group of keys and values */
-	GPU_TABLE,   /* the stages that share a table */
-	GPU_CHANNEL, /* two stages, for one of four kinds of messages */
-	GPU_RAIL,    /* ranks of several hosts at the same place, and those of a group together */
+	GPU_HEADS,    /* tensor ranks with copies of one group of keys and values */
+	GPU_TABLE,    /* the stages that share a table */
+	GPU_CHANNEL,  /* two stages, for one of four kinds of messages */
+	GPU_INSTANCE, /* ranks with equal shards */
+	GPU_RAIL,     /* ranks of several hosts at the same place, and those of a group together */
 	GPU_GROUPS
 };
 

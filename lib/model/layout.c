@@ -111,6 +111,45 @@ layout_data_ranks(const struct layout *l)
 	return l->context_parallel_size * l->data_parallel_size;
 }
 
+int64_t
+layout_instances(const struct layout *l)
+{
+	return l->optimizer_instances > 1 ? l->optimizer_instances : 1;
+}
+
+int64_t
+layout_shard_ranks(const struct layout *l)
+{
+	return layout_data_ranks(l) / layout_instances(l);
+}
+
+int64_t
+layout_expert_shard_ranks(const struct layout *l)
+{
+	return layout_expert_data_ranks(l) / layout_instances(l);
+}
+
+int
+layout_check_instances(const struct layout *l, const struct model_config *c, struct err *e)
+{
+	int64_t n = layout_instances(l), data = layout_data_ranks(l),
+		experts = c->num_experts ? layout_expert_data_ranks(l) : data, legal = n;
+
+	if (data % n == 0 && experts % n == 0)
+		return 0;
+	while (data % legal || experts % legal)
+		legal--;
+	if (experts == data)
+		return err_set(e,
+		    "--num-distributed-optimizer-instances %lld: must divide the %lld data ranks "
+		    "(try %lld)",
+		    (long long)n, (long long)data, (long long)legal);
+	return err_set(e,
+	    "--num-distributed-optimizer-instances %lld: must divide the %lld data ranks and the "
+	    "%lld with the same experts (try %lld)",
+	    (long long)n, (long long)data, (long long)experts, (long long)legal);
+}
+
 /* In the order of ranks in their group. */
 int
 layout_data_rank(const struct layout *l, const int coord[AX_COUNT])

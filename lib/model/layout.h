@@ -33,6 +33,9 @@ struct layout {
 	/* ranks that divide the experts of a layer among them, and ranks that share each expert; 0
 	 * as 1, or as many as tensor ranks */
 	int64_t expert_model_parallel_size, expert_tensor_parallel_size;
+	/* instances of what is sharded over data ranks, each over as many neighbours of them; 0
+	 * as 1 */
+	int64_t optimizer_instances;
 };
 
 /*
@@ -88,6 +91,13 @@ int64_t layout_world(const struct layout *l);
 /* The number of ranks that hold the same shards but read different data, and a rank's index among
  * them. */
 int64_t layout_data_ranks(const struct layout *l);
+/* The instances, and the ranks among which one is sharded: of data ranks, and of those that hold
+ * the same experts. Data rank r is number r % ranks of instance r / ranks. */
+int64_t layout_instances(const struct layout *l);
+int64_t layout_shard_ranks(const struct layout *l);
+int64_t layout_expert_shard_ranks(const struct layout *l);
+/* Checks that the instances divide the data ranks, of models with experts those of experts too. */
+int layout_check_instances(const struct layout *l, const struct model_config *c, struct err *e);
 /* The most ranks among which a shard is reduced. */
 int64_t layout_most_data_ranks(const struct layout *l);
 int layout_data_rank(const struct layout *l, const int coord[AX_COUNT]);

@@ -457,6 +457,19 @@ resolve_sharding(
 	return 0;
 }
 
+static int
+check_instances(const struct run_plan *plan, struct err *e)
+{
+	long long n = layout_instances(&plan->layout);
+
+	if (n > 1 && plan->shape.sharding == SHARDING_NONE)
+		return err_set(e,
+		    "--num-distributed-optimizer-instances %lld: needs what they share: "
+		    "--use-distributed-optimizer, or --data-parallel-sharding-strategy",
+		    n);
+	return layout_check_instances(&plan->layout, &plan->model, e);
+}
+
 /*
  * The sequence cannot exceed a table of learned positions or a number that was given, as in
  * Megatron-LM; for other positions the nominal length from a config.json or a checkpoint is raised,
@@ -480,7 +493,7 @@ resolve_shape(
 	s->grad_reduce_in_bf16 = o->grad_reduce_in_bf16;
 	s->tp_comm_overlap = o->tp_comm_overlap;
 	s->fp32_residual_connection = o->fp32_residual_connection;
-	if (resolve_sharding(p, o, &s->sharding, e) < 0)
+	if (resolve_sharding(p, o, &s->sharding, e) < 0 || check_instances(plan, e) < 0)
 		return -1;
 	s->reset_attention_mask = o->reset_attention_mask;
 	s->rule = &optim_rules[o->optimizer];
@@ -579,6 +592,11 @@ note_effects(const struct run_plan *plan, struct str *notes)
 			    (s->recompute.granularity == RECOMPUTE_FULL ? 3 : 2) * n);
 		str_adds(notes, "; with optim, once\n");
 	}
+	if (layout_instances(&plan->layout) > 1 && s->sharding == SHARDING_OPTIM)
+		str_addf(notes,
+		    "--num-distributed-optimizer-instances %lld: where only the optimizer is "
+		    "sharded, a third more bytes go between hosts than with one instance\n",
+		    (long long)layout_instances(&plan->layout));
 	if (s->rule->matrix_states && !s->sharding && data_ranks > 1)
 		str_addf(notes,
 		    "--optimizer %s: each of %lld data ranks updates all its matrices; with "

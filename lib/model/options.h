@@ -144,6 +144,10 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "what is sharded over data ranks: optim, master weights and " \
 	         "moments, as with --use-distributed-optimizer, which is its default; " \
 	         "optim_grads, gradients too; optim_grads_params, weights too"), \
+	RUN_INT(S, M, "num-distributed-optimizer-instances", layout.optimizer_instances, 1, "1", \
+	         "what is sharded is sharded over the data ranks of an instance, which are so " \
+	         "many times fewer neighbours, and held by each instance: with as many instances " \
+	         "as hosts, weights are gathered inside hosts"), \
 	RUN_FLAG(S, M, "use-megatron-fsdp", use_megatron_fsdp, \
 	         "--data-parallel-sharding-strategy optim_grads_params by default"), \
 	RUN_FLAG(S, M, "use-torch-fsdp2", use_torch_fsdp2, "the same"), \

@@ -97,23 +97,67 @@ widened(const struct walk *w, const struct operation *o)
 /* A direction of an exchange takes an array to all ranks of a group, of which each has a part. With
  * one level a part goes to each other rank. */
 static struct sent
+direction(const struct walk *w, const struct group *g, double bytes, double wide)
+{
+	int own;
+	struct hosts h = hosts_of_group(w, g, &own);
+	double part = bytes / g->size, hosts = h.count;
+	struct sent t = { part * (own - 1), part * (g->size - own) };
+
+	if (h.inside > 1 && h.count > 1 && wide > 0) {
+		t.inside = bytes * (h.inside - 1) / h.inside;
+		t.between = bytes * wide * (hosts - 1) / (hosts * h.inside);
+	}
+	return t;
+}
+
+static struct sent
 collective(const struct walk *w, const struct operation *o)
 {
 	struct group g = group_of(w, o);
-	int own;
-	struct hosts h = hosts_of_group(w, &g, &own);
-	double part = o->bytes / g.size, hosts = h.count;
 	bool straight = o->class == OPERATION_EXPERTS ||
 	    (o->class == OPERATION_CONTEXT && w->plan->shape.context_form == CONTEXT_HEADS);
-	bool levels = h.inside > 1 && h.count > 1 && !straight;
-	struct sent t = { part * (own - 1), part * (g.size - own) };
+	struct sent t = direction(w, &g, o->bytes, straight ? 0 : widened(w, o));
 
 	free(g.member);
-	if (levels) {
-		t.inside = o->bytes * (h.inside - 1) / h.inside;
-		t.between = o->bytes * widened(w, o) * (hosts - 1) / (hosts * h.inside);
-	}
 	return t;
+}
+
+static void
+add(struct sent *sum, struct sent t, double times)
+{
+	sum->inside += t.inside * times;
+	sum->between += t.between * times;
+}
+
+/* What data ranks of several instances send. Weights are gathered in an instance. Gradients that
+ * are whole are summed over all, and then each rank sends its part to those whose shard has it;
+ * those that are sharded are summed in an instance, and once over the ranks with equal shards. */
+static void
+add_instances(struct walk *w, const struct operation *o, int64_t times)
+{
+	struct group all = group_of(w, o),
+		     equal = { mem_alloc((size_t)all.size, sizeof *all.member), 0 };
+	int instances = (int)layout_instances(&w->plan->layout), shards = all.size / instances;
+	struct group own = { all.member, shards };
+	bool gradients = !strcmp(o->name, "gradients"),
+	     kept = w->plan->shape.sharding >= SHARDING_GRADS;
+	double real = (double)dtype_size(memory_compute(w->plan->shape.dtype)),
+	       bytes = o->bytes * (gradients && w->plan->shape.grad_reduce_in_bf16 ? real / 2 : 1);
+	struct sent *sum = &w->sum[SENT_DATA];
+
+	for (int i = 0; i < instances; i++)
+		equal.member[equal.size++] = all.member[i * shards];
+	if (!gradients || kept)
+		add(sum, direction(w, &own, o->bytes, widened(w, o)), (double)times);
+	else
+		add(sum, direction(w, &all, o->bytes, widened(w, o)), (double)times);
+	if (gradients && kept)
+		add(sum, direction(w, &equal, bytes / shards, 1), 2);
+	else if (gradients)
+		add(sum, direction(w, &equal, bytes / shards, 0), 1);
+	free(all.member);
+	free(equal.member);
 }
 
 /* A message between the same places of two stages, if the stage sends it. */
@@ -161,17 +205,16 @@ visit(void *ctx, const char *block, const struct operation *o, int64_t times)
 		[OPERATION_DATA] = SENT_DATA,
 	};
 	struct walk *w = ctx;
-	struct sent t;
 
 	(void)block;
 	if (o->class == OPERATION_STAGES) {
 		add_messages(w, o, times);
 	} else if (o->axes == AX_BIT(AX_PP)) {
 		add_table(w, o, times);
+	} else if (o->class == OPERATION_DATA && layout_instances(&w->plan->layout) > 1) {
+		add_instances(w, o, times);
 	} else if (o->class >= OPERATION_TENSOR && o->class <= OPERATION_DATA) {
-		t = collective(w, o);
-		w->sum[axes[o->class]].inside += t.inside * (double)times;
-		w->sum[axes[o->class]].between += t.between * (double)times;
+		add(&w->sum[axes[o->class]], collective(w, o), (double)times);
 	}
 }
 

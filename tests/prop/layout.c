@@ -333,6 +333,20 @@ check_sums(const struct shards *s, const struct param *table, const struct layou
 	}
 }
 
+/* Data ranks are instances of neighbours, each of which shares every bucket. */
+static void
+check_instances(const struct shards *s, const struct layout *l, const int coord[AX_COUNT])
+{
+	int64_t ranks = layout_data_ranks(l) / layout_instances(l);
+
+	for (int k = 0; k < s->num_buckets; k++) {
+		const struct bucket *b = &s->bucket[k];
+
+		CHECK(b->data_ranks == ranks && b->data_rank < ranks);
+		CHECK(b->instance * ranks + b->data_rank == layout_data_rank(l, coord));
+	}
+}
+
 /* The owners' slices over all tensor ranks and stages tile every tensor exactly once. */
 static void
 check_tiling(const struct model_config *c, const struct layout *l)
@@ -354,6 +368,7 @@ check_tiling(const struct model_config *c, const struct layout *l)
 		check_buckets(&s, table, l, of.bucket_size);
 		check_places(&s);
 		check_parts(&s);
+		check_instances(&s, l, coord);
 		check_runs(&s);
 		check_sums(&s, table, l);
 		check_whole(&s, table);
@@ -694,6 +709,18 @@ check_experts(void)
 	}
 }
 
+/* One instance, one for each data rank, or a number between. */
+static void
+draw_instances(struct layout *l, const struct model_config *c)
+{
+	int64_t ranks = layout_data_ranks(l);
+	struct err e;
+
+	l->optimizer_instances = (const int64_t[]){ 0, 1, ranks, pick(ranks) }[rand() % 4];
+	while (layout_check_instances(l, c, &e) < 0)
+		l->optimizer_instances--;
+}
+
 int
 main(void)
 {
@@ -724,6 +751,7 @@ main(void)
 		}
 		shared += layout_group_ranks(&l, &c) > 1;
 		check_vocab(&c, &l);
+		draw_instances(&l, &c);
 		check_tiling(&c, &l);
 		l.context_parallel_size = pick(3);
 		l.use_tp_pp_dp_mapping = legal % 2;

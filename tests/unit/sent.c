@@ -80,6 +80,24 @@ test_narrow(void)
 	CHECK(between(&p, 1, SENT_DATA) == (2 + 2) * share(llama_elements, 16, 1));
 }
 
+/* As many instances as hosts: gathers of weights stay inside, and gradients pass between hosts
+ * once, scattered and gathered. */
+static void
+test_instances(void)
+{
+	struct run_plan p = llama();
+
+	for (int inside = 1; inside <= 8; inside *= inside == 1 ? 4 : 2)
+		for (int zero = 1; zero < 4; zero++) {
+			double f = share(llama_elements, (double)RANKS / inside, inside);
+
+			p.shape.sharding = (enum sharding)zero;
+			p.layout.optimizer_instances = RANKS / inside;
+			CHECK(between(&p, inside, SENT_DATA) == 8 * f);
+			CHECK(between(&p, RANKS, SENT_DATA) == 0);
+		}
+}
+
 /* One level where hosts are not even: of 16 ranks, 6 on the first host. */
 static void
 test_uneven(void)
@@ -144,6 +162,7 @@ main(void)
 {
 	test_sharding();
 	test_narrow();
+	test_instances();
 	test_uneven();
 	test_stages();
 	test_experts();

@@ -576,7 +576,6 @@
 	DO(LACKS, "null-tokenizer-pad-id", 1, null_ids) \
 	DO(SCOPE, "num-attention-heads-teacher", 1, distill) DO(SCOPE, "num-channels", 1, vision) \
 	DO(SCOPE, "num-classes", 1, vision) DO(NOTE, "num-dataset-builder-threads", 1, mapped) \
-	DO(NOTE, "num-distributed-optimizer-instances", 1, one_shard) \
 	DO(ALIAS, "num-experts-switch", 1, "--num-experts $") \
 	DO(SCOPE, "num-experts-teacher", OPT_MANY, distill) \
 	DO(ALIAS, "num-key-value-heads", 1, "--group-query-attention --num-query-groups $") \

@@ -27,6 +27,7 @@ struct dp_comm {
 	int next;                /* the bucket that this pass reduces next */
 	struct p2p *message;     /* for exchanges: two with each data rank */
 	bool fresh;              /* the own gradients contain no reduction of this step yet */
+	bool complete;           /* they will with the next one */
 	int holds[BUCKET_TURNS]; /* the bucket in each slot of gathered weights; -1: none */
 };
 
@@ -35,6 +36,19 @@ static struct comm *
 data_ranks_of(const struct engine *e, int k)
 {
 	return e->mem.shards.bucket[k].experts ? e->groups.edp : e->groups.dp;
+}
+
+/* Those of the own instance, which share it, and those of the others with the same share. */
+static struct comm *
+shard_ranks_of(const struct engine *e, int k)
+{
+	return e->mem.shards.bucket[k].experts ? e->groups.eshard : e->groups.shard;
+}
+
+static struct comm *
+instances_of(const struct engine *e, int k)
+{
+	return e->mem.shards.bucket[k].experts ? e->groups.einstance : e->groups.instance;
 }
 
 /* The most data ranks of any bucket. */
@@ -182,6 +196,7 @@ struct redivision {
 	struct part (*before)(const struct bucket *, int, int),
 	    (*after)(const struct bucket *, int, int);
 	struct comm *dp;    /* they */
+	int ranks;          /* among whom it is divided after; rank r of them has part r % ranks */
 	struct tensor held; /* this rank's part before */
 	struct tensor all;  /* the bucket, into which its part after goes */
 };
@@ -195,24 +210,25 @@ both(const struct tensor *t, int64_t first, const struct part *a, const struct p
 	return tensor_rows(t, p.first - first, p.count);
 }
 
-/* Collectives share a bucket equally, and an optimizer that needs whole matrices does not: each
- * rank sends the others what becomes theirs. */
+/* Collectives share a bucket equally, and an optimizer that needs whole matrices does not, nor do
+ * instances, which each have all of it: each rank sends the others what becomes theirs. */
 static void
 redivide(struct engine *e, struct stream *st, const struct redivision *d)
 {
 	struct comm *dp = d->dp;
 	const struct bucket *b = d->bucket;
 	struct part before = d->before(b, dp->rank, dp->size),
-		    after = d->after(b, dp->rank, dp->size);
+		    after = d->after(b, dp->rank % d->ranks, d->ranks);
 	struct tensor from = both(&d->held, before.first, &before, &after),
 		      to = both(&d->all, b->first, &before, &after);
 	struct p2p *message = e->dp_comm->message;
 	int count = 0;
 
-	if (!b->part)
+	if (!b->part && d->ranks == dp->size)
 		return;
 	for (int r = 0; r < dp->size; r++) {
-		struct part theirs = d->after(b, r, dp->size), ours = d->before(b, r, dp->size);
+		struct part theirs = d->after(b, r % d->ranks, d->ranks),
+			    ours = d->before(b, r, dp->size);
 		struct tensor give = both(&d->held, before.first, &before, &theirs),
 			      take = both(&d->all, b->first, &ours, &after);
 
@@ -226,13 +242,41 @@ redivide(struct engine *e, struct stream *st, const struct redivision *d)
 	dp->ops->exchange(COMM_HERE(dp), st, &(struct comm_messages){ message, count });
 }
 
+/* The own part of the gradients becomes the sum over instances, which are added last. What does not
+ * divide among them goes to all. */
+static void
+sum_instances(struct engine *e, int k)
+{
+	struct stream *st = e->dp_comm->grads;
+	struct comm *c = instances_of(e, k);
+	struct part own = engine_optim_part(e, k);
+	struct tensor grads = engine_part(e, BUF_GRADS, &own);
+	int64_t n = own.count / c->size, rest = own.count % c->size;
+	struct tensor whole = tensor_rows(&grads, 0, n * c->size),
+		      room = engine_buffer(e, BUF_DATA_RANK_GRADS);
+	int64_t fit = (int64_t)(tensor_bytes(&room) / dtype_size(grads.dtype));
+	struct comm_parts p = { .whole = whole,
+		.part = tensor_rows(&whole, n * c->rank, n),
+		.partial_sums = tensor_1d(room.data, grads.dtype, fit) };
+
+	if (n)
+		c->ops->reduce_scatter_parts(COMM_HERE(c), st, &p);
+	if (n)
+		c->ops->all_gather(COMM_HERE(c), st, &(struct comm_gather){ whole, p.part });
+	if (rest)
+		c->ops->all_reduce(COMM_HERE(c), st,
+		    &(struct comm_reduce){ tensor_rows(&grads, n * c->size, rest), REDUCE_SUM });
+}
+
 /* Sums over the data ranks in place: each its own part, and all of them all parts where nothing is
- * sharded. */
+ * sharded. Sharded gradients are summed in an instance, and over instances when they are
+ * complete. */
 static void
 reduce(struct engine *e, int k)
 {
 	struct dp_comm *t = e->dp_comm;
-	struct comm *dp = data_ranks_of(e, k);
+	bool kept = engine_shards(e, SHARDING_GRADS);
+	struct comm *shards = shard_ranks_of(e, k), *dp = kept ? shards : data_ranks_of(e, k);
 	const struct bucket *b = &e->mem.shards.bucket[k];
 	struct tensor all = engine_bucket(e, true, k);
 	int64_t n = all.shape[0] / dp->size;
@@ -248,20 +292,23 @@ reduce(struct engine *e, int k)
 		dp->ops->all_gather(COMM_HERE(dp), t->grads, &(struct comm_gather){ all, own });
 	else
 		redivide(e, t->grads,
-		    &(struct redivision){ b, bucket_share, bucket_part, dp, own, all });
-	if (engine_shards(e, SHARDING_GRADS))
+		    &(struct redivision){
+			b, bucket_share, bucket_part, dp, shards->size, own, all });
+	if (kept)
 		keep_sum(e, k, &all);
+	if (kept && t->complete && instances_of(e, k))
+		sum_instances(e, k);
 	timing_end(e, SPAN_REDUCE);
 	e->backend->record(t->grads, t->lane[k].reduced);
 	t->lane[k].reducing = true;
 }
 
-/* Gathers the parts of all ranks. */
+/* Gathers the parts of all ranks of the instance. */
 static void
 gather(struct engine *e, int k)
 {
 	struct dp_comm *t = e->dp_comm;
-	struct comm *dp = data_ranks_of(e, k);
+	struct comm *dp = shard_ranks_of(e, k);
 	const struct bucket *b = &e->mem.shards.bucket[k];
 	struct part p = engine_optim_part(e, k), share = bucket_share(b, dp->rank, dp->size);
 	struct tensor all = engine_bucket(e, false, k), own = engine_part(e, BUF_WEIGHTS, &p);
@@ -270,7 +317,8 @@ gather(struct engine *e, int k)
 		return;
 	streams_fork(e, t->weights, t->lane[k].ready);
 	timing_begin(e, SPAN_GATHER);
-	redivide(e, t->weights, &(struct redivision){ b, bucket_part, bucket_share, dp, own, all });
+	redivide(e, t->weights,
+	    &(struct redivision){ b, bucket_part, bucket_share, dp, dp->size, own, all });
 	if (b->part)
 		own = tensor_rows(&all, share.first - b->first, share.count);
 	dp->ops->all_gather(COMM_HERE(dp), t->weights, &(struct comm_gather){ all, own });
@@ -400,6 +448,7 @@ dp_comm_leave(struct step *s, const struct pass_item *m)
 	if (m->kind != ITEM_BACKWARD || !reduces(s))
 		return;
 	t->fresh = s->microbatch == 0;
+	t->complete = s->last;
 	for (int k = t->next; k >= 0 && b[k].chunk == s->chunk && b[k].first_layer >= layer;
 	     t->next = --k)
 		reduce(s->e, k);

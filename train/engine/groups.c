@@ -14,11 +14,15 @@
 
 #include <stdlib.h>
 
+/* Which part of a group of data ranks: all, those of an instance, or those with equal shards. */
+enum cut { WHOLE, SHARD, INSTANCE };
+
 /* A communicator of the groups. */
 struct member {
 	struct comm **comm;
 	enum comm_role role;
 	enum gpu_group kind;
+	enum cut cut;
 };
 
 /* The ranks of a stage that differ only on these axes of experts. */
@@ -75,6 +79,43 @@ group_of(const struct run_plan *p, enum comm_role role, int64_t rank)
 	}
 }
 
+/* The number of a rank among the ranks of its group of data ranks. */
+static int64_t
+number_of(const struct run_plan *p, enum comm_role role, int64_t rank)
+{
+	int coord[AX_COUNT], at[EX_COUNT];
+
+	layout_coord(&p->layout, rank, coord);
+	if (role == COMM_DATA)
+		return layout_data_rank(&p->layout, coord);
+	layout_expert_coord(&p->layout, coord, at);
+	return at[EX_DP];
+}
+
+/* The number of the part of a group that a rank is in. */
+static int64_t
+part_of(const struct run_plan *p, const struct member *m, int64_t rank)
+{
+	int64_t group = group_of(p, m->role, rank), number, shards;
+
+	if (m->cut == WHOLE || group < 0)
+		return group;
+	number = number_of(p, m->role, rank);
+	shards = m->role == COMM_DATA ? layout_shard_ranks(&p->layout)
+				      : layout_expert_shard_ranks(&p->layout);
+	return m->cut == SHARD ? group * layout_instances(&p->layout) + number / shards
+			       : group * shards + number % shards;
+}
+
+/* Whether the run has groups of this kind. */
+static bool
+has(const struct run_plan *p, const struct member *m)
+{
+	if ((m->role == COMM_EXPERTS || m->role == COMM_EXPERT_DATA) && !p->model.num_experts)
+		return false;
+	return m->cut == WHOLE || layout_instances(&p->layout) > 1;
+}
+
 /* The host communicators, in the world's order, which fixes the order of sums; those that carry
  * device memory are converted afterwards. */
 static int
@@ -82,10 +123,9 @@ split_world(const struct member *m, int count, const struct run_plan *plan, stru
     struct err *err)
 {
 	for (int i = 0; i < count; i++) {
-		int color = (int)group_of(plan, m[i].role, world->rank);
-		bool experts = m[i].role == COMM_EXPERTS || m[i].role == COMM_EXPERT_DATA;
+		int color = (int)part_of(plan, &m[i], world->rank);
 
-		if (experts && !plan->model.num_experts)
+		if (!has(plan, &m[i]))
 			continue;
 		*m[i].comm = world->ops->split(COMM_HERE(world), color, world->rank, err);
 		if (color >= 0 && !*m[i].comm)
@@ -132,7 +172,7 @@ open_levels(
 	struct hosts h;
 
 	for (int r = 0; r < world->size; r++)
-		group[r] = (int)group_of(c->plan, m->role, r);
+		group[r] = (int)part_of(c->plan, m, r);
 	levels_warn(m->role, group, world);
 	if (m->role != COMM_EXPERTS)
 		rc = levels_split(&l, &h, group, world, err);
@@ -217,9 +257,13 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 		{ &g->tp, COMM_TENSOR, GPU_TENSOR },
 		{ &g->cp, COMM_CONTEXT, GPU_CONTEXT },
 		{ &g->dp, COMM_DATA, GPU_DATA },
+		{ &g->shard, COMM_DATA, GPU_DATA, SHARD },
+		{ &g->instance, COMM_DATA, GPU_INSTANCE, INSTANCE },
 		{ &g->pp, COMM_PIPELINE, GPU_PIPELINE },
 		{ &g->ep, COMM_EXPERTS, GPU_EXPERTS },
 		{ &g->edp, COMM_EXPERT_DATA, GPU_EXPERT_DATA },
+		{ &g->eshard, COMM_EXPERT_DATA, GPU_EXPERT_DATA, SHARD },
+		{ &g->einstance, COMM_EXPERT_DATA, GPU_INSTANCE, INSTANCE },
 		{ &g->kv, COMM_HEADS, GPU_HEADS },
 		{ &g->embedding, COMM_TABLE, GPU_TABLE },
 	};
@@ -233,10 +277,12 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 	comm_log_call_group(world, coord[AX_PP]);
 	comm_log_join(world, g->host, &(struct comm_group){ COMM_LOGITS, NULL, NULL });
 	for (int i = 1; i < MEMBERS; i++) {
-		if (open_levels(&all[i], c, world, err) < 0)
+		if (has(c->plan, &all[i]) && open_levels(&all[i], c, world, err) < 0)
 			return -1;
 		follow(&all[i], c, world);
 	}
+	g->shard = g->shard ? g->shard : g->dp;
+	g->eshard = g->eshard ? g->eshard : g->edp;
 	if (c->backend->comm && layout_schedule(&c->plan->layout, 1, true).overlap)
 		return open_channels(g, c, world, err);
 	return 0;
@@ -246,8 +292,9 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 void
 groups_close(struct groups *g)
 {
-	struct comm *all[] = { g->host, g->tp, g->cp, g->dp, g->pp, g->ep, g->edp, g->kv,
-		g->embedding };
+	struct comm *all[] = { g->host, g->tp, g->cp, g->dp, g->shard != g->dp ? g->shard : NULL,
+		g->instance, g->pp, g->ep, g->edp, g->eshard != g->edp ? g->eshard : NULL,
+		g->einstance, g->kv, g->embedding };
 	int k;
 
 	for (int i = 0; g->pp && i < CHANNEL_ROUNDS; i++)

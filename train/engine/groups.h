@@ -15,6 +15,9 @@ struct groups {
 	struct comm *world; /* all ranks; like the next one host memory, always MPI */
 	struct comm *host;  /* the ranks with parts of the same logits: tensor and context ranks */
 	struct comm *tp, *cp, *dp, *pp;
+	/* The data ranks of an instance, and those with equal shards of all instances; of experts
+	 * likewise. With one instance shard is dp, edp, and there is no other. */
+	struct comm *shard, *eshard, *instance, *einstance;
 	/* a communicator with a neighbouring stage for each kind of message, in the order of enum
 	 * action_kind; NULL where messages are exchanged between passes, or block */
 	struct comm *channel[CHANNELS];

@@ -221,6 +221,10 @@ share_params(struct engine *e, struct comm *world)
 		return;
 	comm_log_begin(COMM_HERE(world), COMM_DATA, "sharing of memory");
 	(void)share_arenas(e, e->groups.dp, ARENA_PARAMS, ARENA_PARAMS, &why);
+	if (e->groups.instance) {
+		(void)share_arenas(e, e->groups.shard, ARENA_PARAMS, ARENA_PARAMS, &why);
+		(void)share_arenas(e, e->groups.instance, ARENA_PARAMS, ARENA_PARAMS, &why);
+	}
 	comm_log_end(world);
 }
 
