@@ -129,9 +129,10 @@
 	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	/* the pattern has the layers that do not rotate */ \
 	DO(WORDS, S, M, "no-rope-freq", OPT_STRING, no_rope_freq, "N", \
-	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT | MODEL_ROTARY, "position-embedding-type=rope", \
-	   "every Nth layer does not rotate queries and keys; or a list of all layers, 1 for those, " \
-	   "such as ([0]*3+[1])*8", struct layer_pattern no_rope_freq) \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT | MODEL_ROTARY, \
+	   "position-embedding-type=rope", \
+	   "every Nth layer does not rotate queries and keys; or a list of all layers, 1 for " \
+	   "those, such as ([0]*3+[1])*8", struct layer_pattern no_rope_freq) \
 	DO(FLAG, S, M, "scale-embeddings-by-hidden-size", scale_embeddings_by_hidden_size, \
 	   MODEL_DUMPED | MODEL_KEPT, \
 	   "word embeddings times the square root of hidden-size, rounded to the run's type") \

@@ -218,17 +218,17 @@ work(struct work *w, const struct sizes *z)
 	struct heads n = heads_of(z);
 	int64_t rows = z->tokens, h = z->hidden;
 	bool normed = c->qk_layernorm;
-	double heads = (double)(n.q + n.kv) * (double)rows, moves = normed ? 1 : rotating(c);
+	double heads = (double)(n.q + n.kv) * (double)rows, rotated = normed ? 1 : rotating(c);
 
 	work_gemm(w, rows, n.q + 2 * n.kv, h);
 	work_gemm(w, rows, h, n.q);
 	w->attention = 4 * (double)rows * keys_seen(c, (double)z->seq) * (double)n.q;
 	work_norm(w, z);
 	work_branch(w, z);
-	w->forward.act += 2 * moves * heads;
-	w->forward.kernels += moves > 0;
-	w->backward.act += (2 * moves + (normed ? 1 : 0)) * heads;
-	w->backward.kernels += (moves > 0) + normed;
+	w->forward.act += 2 * rotated * heads;
+	w->forward.kernels += rotated > 0;
+	w->backward.act += (2 * rotated + (normed ? 1 : 0)) * heads;
+	w->backward.kernels += (rotated > 0) + normed;
 	w->reductions = 2;
 	w->sent = (double)sent(z);
 	w->exchanges = 3;
