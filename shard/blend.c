@@ -13,21 +13,29 @@
 /* The numbers of a row. */
 struct row {
 	const char *dataset, *hash;
-	double weight;
+	double weight, tokens;
 	int64_t samples, requested, epoch_tokens,
 	    consumed; /* requested -1: one epoch; -2: no number */
 };
 
-/* Counts the tokens of the samples, without the label that each shares with the next. */
+/* The tokens of samples of a corpus, without the label that each shares with the next; of packed
+ * ones, without padding. */
+static double
+tokens_of(const struct maps_run *r, const struct samples *s, int64_t samples)
+{
+	return r->c->packing == PACKING_BEST_FIT
+	    ? samples_epochs(s, samples) * (double)samples_tokens_per_epoch(s)
+	    : (double)samples * (double)r->c->seq_length;
+}
+
 static void
 print_row(const struct maps_run *r, enum split which, const struct row *x, int64_t total)
 {
-	double tokens = (double)x->samples * (double)r->c->seq_length;
-
 	fprintf(r->out, "%s\t%s\t%.6g\t%lld\t%.6f\t%.0f\t%.4f\t%lld\t", split_name[which],
 	    x->dataset, x->weight, (long long)x->samples,
-	    total ? (double)x->samples / (double)total : 0.0, tokens,
-	    x->epoch_tokens ? tokens / (double)x->epoch_tokens : 0.0, (long long)x->epoch_tokens);
+	    total ? (double)x->samples / (double)total : 0.0, x->tokens,
+	    x->epoch_tokens ? x->tokens / (double)x->epoch_tokens : 0.0,
+	    (long long)x->epoch_tokens);
 	if (x->requested < 0)
 		fputs(x->requested == -1 ? "all" : "-", r->out);
 	else
@@ -57,6 +65,8 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 		x.dataset = dataset_prefix(c.dataset);
 		x.weight = c.weight;
 		x.samples = c.drawn;
+		x.tokens = tokens_of(r, c.samples, c.drawn);
+		total.tokens += x.tokens;
 		x.requested = c.num_samples;
 		x.epoch_tokens = samples_tokens_per_epoch(c.samples);
 		total.epoch_tokens += x.epoch_tokens;

@@ -210,6 +210,8 @@ shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 			.seq_length = c->seq_length,
 			.seed = c->seed,
 			.add_extra_token = c->add_extra_token,
+			.packing = (enum sample_packing)c->packing,
+			.long_documents = (enum long_documents)c->long_documents,
 			.tokenizer_json = tokenizer.buf,
 			.cache_dir = c->cache_dir,
 			.write_cache = r->write,

@@ -18,6 +18,7 @@ struct maps_config {
 	const char *split, *num_samples, *tokenizer_class, *tokenizer_path, *cache_dir;
 	int64_t seq_length, seed, threads, consumed;
 	double surplus;
+	int packing, long_documents; /* enums of packing.h */
 	bool add_extra_token, drop_last_partial, dry_run;
 };
 

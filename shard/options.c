@@ -101,6 +101,14 @@ const struct opt shard_head_opts[] = {
 	{ .name = "no-drop-last-partial-validation-sequence", .type = OPT_UNFLAG, \
 	  MAPS(base, drop_last_partial), \
 	  .help = "validation keeps its last sample even when it is not full" }, \
+	{ .name = "sample-packing", .type = OPT_CHOICE, MAPS(base, packing), \
+	  .choices = sample_packing_names, .def = "cut", \
+	  .help = "samples: sequences laid end to end and cut, or whole ones that fill them " \
+	  "best" }, \
+	{ .name = "long-documents", .type = OPT_CHOICE, MAPS(base, long_documents), \
+	  .choices = long_documents_names, .def = "cut", \
+	  .help = "of best-fit: sequences longer than a sample are cut into pieces, truncated, " \
+	  "or left out" }, \
 	{ .name = "data-cache-path", .type = OPT_STRING, MAPS(base, cache_dir), .unit = "DIR", \
 	  .help = "where the maps go; without it PREFIX/cache/GPTDataset_indices, and blends are " \
 	  "not kept" }, \

@@ -67,6 +67,7 @@ static const struct row rows[] = {
 	{ "data_loader", WHOLE, FIELD(data_loader), 0, 2 },
 	{ "data_bos", WHOLE, FIELD(data_bos), 0, 1 },
 	{ "data_split", TEXT, FIELD(data_split) },
+	{ "data_packing", TEXT, FIELD(data_packing) },
 	{ "data_corpus_", CORPUS, FIELD(data_corpus) },
 	{ "provenance_", PROVENANCE },
 };

@@ -124,6 +124,9 @@ samples_description(const struct dataset *d, const struct samples_config *c, str
 	} else {
 		str_adds(out, "null,\n    \"split_matrix\": null");
 	}
+	if (c->packing == PACKING_BEST_FIT)
+		str_addf(out, ",\n    \"packing\": \"%s\",\n    \"long_documents\": \"%s\"",
+		    sample_packing_names[c->packing], long_documents_names[c->long_documents]);
 	str_adds(out, ",\n    \"tokenizer\": ");
 	if (c->tokenizer_json)
 		str_adds(out, c->tokenizer_json);

@@ -27,7 +27,14 @@ sample_assemble(const struct sample_options *o, const struct sample_tokens *t, i
 		int64_t label = there ? tokens[i + 1] : o->pad;
 		bool is_eod = o->eod >= 0 && token == o->eod;
 		bool masked = label == o->pad || (o->eod_mask_loss && is_eod) ||
-		    (there && t->mask && !t->mask[i + 1]);
+		    (there && t->mask && !t->mask[i + 1]) ||
+		    (there && t->begin && t->begin[i + 1] == i + 1);
+
+		if (t->begin) {
+			document = (int32_t)(i < count ? t->begin[i] : count);
+			position = o->reset_position_ids ? (int32_t)i - document : (int32_t)i;
+			is_eod = false;
+		}
 
 		out->tokens[i] = token == o->pad ? 0 : (int32_t)token;
 		out->labels[i] = label == o->pad ? 0 : (int32_t)label;

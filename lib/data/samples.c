@@ -212,7 +212,10 @@ samples_plan(const struct dataset *d, const struct samples_config *c, struct err
 	s->extra = c->add_extra_token;
 	s->drop = c->drop_last_partial;
 	s->seed = (uint32_t)c->seed;
-	if (check_config(c, e) < 0 || find_range(s, c, e) < 0 || plan(s, c, e) < 0) {
+	s->packing = c->packing;
+	s->long_documents = c->long_documents;
+	if (check_config(c, e) < 0 || find_range(s, c, e) < 0 ||
+	    (s->packing == PACKING_BEST_FIT ? samples_plan_bins(s, e) : plan(s, c, e)) < 0) {
 		samples_close(s);
 		return NULL;
 	}
@@ -250,6 +253,7 @@ samples_close(struct samples *s)
 	index_map_release(&s->document);
 	index_map_release(&s->row);
 	index_map_release(&s->shuffle);
+	index_map_release(&s->item);
 	free(s->note);
 	free(s);
 }
@@ -296,6 +300,22 @@ samples_note(const struct samples *s)
 	return s->note;
 }
 
+double
+samples_epochs(const struct samples *s, int64_t samples)
+{
+	return s->packing == PACKING_BEST_FIT
+	    ? (double)samples / (double)s->bins
+	    : (double)samples * (double)s->seq_length / (double)s->tokens_per_epoch;
+}
+
+double
+samples_fullness(const struct samples *s)
+{
+	return s->packing == PACKING_BEST_FIT
+	    ? (double)s->tokens_per_epoch / (double)s->bins / (double)(s->seq_length + s->extra)
+	    : 1;
+}
+
 /* For messages: the maps are the same either way. */
 bool
 samples_from_cache(const struct samples *s)
@@ -315,12 +335,16 @@ struct place {
 	int64_t position, offset;
 };
 
-/* The part of a sample that lies at one position; count may be 0. */
+/* The part of a sample that lies at one position; count may be 0. A bin ends before the position
+ * where the next one begins. */
 static struct sample_part
 part_at(const struct samples *s, int64_t position, const struct place *from, const struct place *to)
 {
-	struct sample_part p = { .sequence = index_map_get(&s->document, position) };
+	struct sample_part p = { 0 };
 
+	if (s->packing == PACKING_BEST_FIT)
+		return position < to->position ? samples_packed_part(s, position) : p;
+	p.sequence = index_map_get(&s->document, position);
 	p.first = position == from->position ? from->offset : 0;
 	p.count =
 	    (position == to->position ? to->offset + s->extra : dataset_length(s->d, p.sequence)) -

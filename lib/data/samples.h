@@ -17,6 +17,13 @@
  * replace maps whose key shows that the corpus has changed or that they are damaged; all others
  * stay, and the new ones are named by the MD5 of the description with the two options added. Files
  * appear whole, so any number of processes may build the same maps at once.
+ *
+ * Best-fit packing (packing.h) keeps sequences whole: a sample is a bin of seq_length + 1 tokens at
+ * most. The sequences of each epoch are shuffled, packed, and the bins are shuffled, so that a
+ * longer run reads the same samples first. The maps have the same form: the document index lists
+ * the sequences bin by bin, the sample index the position where each bin begins. Where a sequence
+ * has more tokens than a bin, it lists items, and a fourth map, the item index, has the sequence
+ * and the first token of each. These maps are only taken with their key.
  */
 #ifndef DATA_SAMPLES_H
 #define DATA_SAMPLES_H
@@ -24,6 +31,7 @@
 #include "lib/base/err.h"
 #include "lib/base/str.h"
 #include "lib/data/dataset.h"
+#include "lib/data/packing.h"
 #include "lib/data/paths.h"
 
 /* --split as Megatron-LM reads it: bookends of each split as fractions; begin == end when the split
@@ -47,6 +55,8 @@ struct samples_config {
 	bool add_extra_token; /* samples carry seq_length + 1 tokens (the default) */
 	/* the default; Megatron-LM keeps it only in the valid split, and only on request */
 	bool drop_last_partial;
+	enum sample_packing packing;        /* how sequences become samples */
+	enum long_documents long_documents; /* of best-fit */
 	/* "tokenizer" of the description, indented by 4; NULL: a null tokenizer of size 0 */
 	const char *tokenizer_json;
 	/* NULL: PREFIX/cache/GPTDataset_indices, and blends are not cached */
@@ -64,6 +74,10 @@ int64_t samples_num_epochs(const struct samples *s);
 int64_t samples_tokens_per_epoch(const struct samples *s);
 bool samples_separate_final_epoch(const struct samples *s);
 int64_t samples_num_samples(const struct samples *s); /* the request; -1: one epoch */
+/* The passes over the corpus that so many samples make. */
+double samples_epochs(const struct samples *s, int64_t samples);
+/* The share of the tokens of an epoch's bins that are not padding; 1 without packing. */
+double samples_fullness(const struct samples *s);
 bool samples_from_cache(const struct samples *s);
 /* One line with the reason why existing maps were not taken; NULL when there is none. */
 const char *samples_note(const struct samples *s);
@@ -105,6 +119,9 @@ struct sample_tokens {
 	const int64_t *id; /* [count], at most seq_length + 1 */
 	int64_t count;
 	const uint8_t *mask; /* [count]; NULL: all 1 */
+	/* [count]: where the document of each begins, of documents that are apart whatever their
+	 * tokens are; the first token of one is no label. NULL: documents end at eod */
+	const int32_t *begin;
 };
 struct sample_options {
 	int64_t eod, pad;

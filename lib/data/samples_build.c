@@ -83,8 +83,8 @@ draw_ahead(struct mt19937 *rng, const uint32_t *a, int64_t top, uint32_t *out)
  * The legacy shuffle of NumPy's RandomState: from the end down, swaps each element with an earlier
  * one or itself. Signed and unsigned 32-bit maps share it.
  */
-static void
-shuffle32(struct mt19937 *rng, uint32_t *a, int64_t n)
+void
+samples_shuffle(struct mt19937 *rng, uint32_t *a, int64_t n)
 {
 	uint32_t block[2][BLOCK + 1];
 	int64_t top = n - 1;
@@ -138,8 +138,8 @@ build_document_index(struct samples *s, struct mt19937 *rng)
 	for (int64_t epoch = 0; epoch < s->num_epochs; epoch++)
 		for (int64_t i = 0; i < per_epoch; i++)
 			doc[epoch * per_epoch + i] = (uint32_t)(s->begin + i);
-	shuffle32(rng, doc, together);
-	shuffle32(rng, doc + together, s->num_positions - together);
+	samples_shuffle(rng, doc, together);
+	samples_shuffle(rng, doc + together, s->num_positions - together);
 }
 
 /* Lengths are 32-bit in the file, so only positions can need more. */
@@ -184,8 +184,8 @@ build_shuffle_index(struct samples *s, struct mt19937 *rng)
 
 		for (int64_t i = 0; i < s->count; i++)
 			a[i] = (uint32_t)i;
-		shuffle32(rng, a, first);
-		shuffle32(rng, a + first, s->count - first);
+		samples_shuffle(rng, a, first);
+		samples_shuffle(rng, a + first, s->count - first);
 	} else {
 		int64_t *a = index_map_alloc(&s->shuffle, DTYPE_I64, s->count);
 
@@ -203,6 +203,10 @@ samples_build(struct samples *s)
 {
 	struct mt19937 rng;
 
+	if (s->packing == PACKING_BEST_FIT) {
+		samples_build_bins(s);
+		return;
+	}
 	mt19937_seed(&rng, s->seed);
 	build_document_index(s, &rng);
 	build_sample_index(s);

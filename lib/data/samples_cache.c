@@ -49,7 +49,7 @@ set_key(struct cache_place *p, const struct samples *s)
 	snprintf(p->options, sizeof p->options, " %d %d", s->extra != 0, s->drop);
 }
 
-/* The three arrays as files, in Megatron-LM's order; dir is cache_dir()'s. */
+/* The arrays as files, in Megatron-LM's order, and then our own; dir is cache_dir()'s. */
 static struct cache_place
 place(const struct samples *s, const struct samples_config *c, struct map_cache *cache,
     const char *dir)
@@ -63,10 +63,11 @@ place(const struct samples *s, const struct samples_config *c, struct map_cache 
 		.hash = s->hash,
 		.class_name = "GPTDataset",
 		.which = s->which,
-		.count = 3,
+		.count = s->numbers_items ? 4 : 3,
 		.array = { { "document_index", &w->document, s->num_positions, false },
 		    { "sample_index", &w->row, s->count + 1, true },
-		    { "shuffle_index", &w->shuffle, s->count, false } },
+		    { "shuffle_index", &w->shuffle, s->count, false },
+		    { "item_index", &w->item, s->items, true } },
 	};
 
 	set_key(&p, s);
@@ -176,8 +177,8 @@ load_set(const struct samples *s, const struct cache_place *p, const struct str 
 	}
 	if (key == KEY_FITS)
 		return CACHE_KEYED;
-	if (key == KEY_NONE && document_index_fits(s) && sample_index_fits(s) &&
-	    shuffle_index_fits(s))
+	if (key == KEY_NONE && s->packing == PACKING_CUT && document_index_fits(s) &&
+	    sample_index_fits(s) && shuffle_index_fits(s))
 		return CACHE_PROVED;
 	cache_release(p);
 	*why = key == KEY_NONE

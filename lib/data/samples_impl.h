@@ -3,6 +3,7 @@
 #ifndef DATA_SAMPLES_IMPL_H
 #define DATA_SAMPLES_IMPL_H
 
+#include "lib/base/rng.h"
 #include "lib/data/map_cache.h"
 #include "lib/data/npy.h"
 #include "lib/data/samples.h"
@@ -24,6 +25,10 @@ struct samples {
 	int64_t begin, end;        /* the split's sequences */
 	int64_t num_samples;       /* requested; -1: one epoch */
 	int64_t seq_length, extra; /* tokens per sample: seq_length + extra */
+	enum sample_packing packing;
+	enum long_documents long_documents;
+	int64_t bins, items; /* of an epoch, with best-fit */
+	bool numbers_items;  /* the document index numbers items, by the item index */
 	bool drop;
 	uint32_t seed;
 	int64_t tokens_per_epoch, num_epochs;
@@ -35,6 +40,8 @@ struct samples {
 	/* [count + 1][2]: position in the document index, token offset there */
 	struct index_map row;
 	struct index_map shuffle; /* [count] */
+	/* [items][2]: sequence, first token; only where numbers_items */
+	struct index_map item;
 	bool from_cache;
 	char hash[33];
 	char *note; /* why cached maps were not taken; may be NULL */
@@ -69,6 +76,13 @@ int samples_fill(
     struct samples *s, const struct samples_config *c, struct map_cache *cache, struct err *e);
 /* samples_build.c: the three maps of a plan. */
 void samples_build(struct samples *s);
+/* numpy's shuffle of n elements. */
+void samples_shuffle(struct mt19937 *rng, uint32_t *a, int64_t n);
+/* samples_pack.c: the same of a plan with best-fit packing, whose sizes samples_plan_bins sets. */
+int samples_plan_bins(struct samples *s, struct err *e);
+void samples_build_bins(struct samples *s);
+/* The part of a sample at a position of the document index. */
+struct sample_part samples_packed_part(const struct samples *s, int64_t position);
 
 enum { CACHE_DESCRIPTION_MAX = 64 << 20 }; /* bytes */
 
@@ -112,7 +126,7 @@ struct cache_place {
 	enum split which;
 	char data[128], options[8]; /* of its map_key */
 	int count;                  /* arrays */
-	struct cache_array array[3];
+	struct cache_array array[4];
 };
 /* Maps all arrays or none: the description must be this text, and the files must be integers of
  * these shapes. CACHE_UNFIT: all files exist, and some is not so. Small arrays are copied, because

@@ -417,3 +417,28 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	rm x_ids_document_mask.idx
 	fails 1 "x_ids_document: its mask, which x_ids_document.json names: cannot open 'x_ids_document_mask.idx': No such file or directory" $null
 }
+
+@test "packed samples: whole documents, in the record, and what they exclude" {
+	packed="--data-path a --sample-packing best-fit --seq-length 64"
+	packed="$packed --max-position-embeddings 64"
+	works $packed --metrics-file m.jsonl
+	# Documents of 30 tokens: two of them in a sample of 65.
+	notes "data: train: a: 1200 tokens, 32 samples, share 1.000000, 1.6 epochs"
+	notes "data: train: a: packed, 0.9231 of its samples are tokens"
+	[ "$(grep -c '"fill": 0.92307692307692313' m.jsonl)" = 8 ]
+	run -3 mtrain -q --config tiny.conf $packed --save s --exit-interval 4
+	grep -q '^data_packing cut$' s/iter_0000004/state.conf
+	works $packed --load s --save s --metrics-file again.jsonl
+	[ "$(losses m.jsonl | tail -n 1)" = "$(losses again.jsonl | tail -n 1)" ]
+	fails 1 "s: the data changed since this checkpoint was saved: --sample-packing or --long-documents differs; --data-change restart begins the new order, --data-change exclude-seen draws no sample twice" \
+		$packed --load s --long-documents drop
+	works --data-path a --dataloader-inter-document-masking --metrics-file apart.jsonl
+	works --data-path a --metrics-file cut.jsonl
+	[ "$(losses apart.jsonl)" != "$(losses cut.jsonl)" ]
+	works --data-path a --sample-packing best-fit
+	notes "data: a: of the train split 40 sequences of more than 17 tokens are cut into pieces"
+	fails 1 "a: the train split has no sequence that --sample-packing best-fit takes" \
+		--data-path a --sample-packing best-fit --long-documents drop
+	fails 2 "--sample-packing best-fit: --mock-data has no documents" --mock-data \
+		--sample-packing best-fit
+}

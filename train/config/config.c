@@ -631,6 +631,8 @@ apply(struct train_config *c)
 
 	if (!p->model.eos_token_id.count && c->eod >= 0)
 		p->model.eos_token_id = (struct id_list){ 1, { c->eod } };
+	if (train_documents_apart(o))
+		p->shape.reset_attention_mask = true;
 	/* Inference runs one text, which is one document. */
 	if (o->tokens_file || o->generate)
 		p->shape.reset_attention_mask = false;

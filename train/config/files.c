@@ -74,6 +74,24 @@ check_validation_sets(const struct train_config *c, struct err *e)
 	return 0;
 }
 
+/* What needs documents one after the other in a sample, or has none. */
+static int
+check_apart(const struct train_config *c, struct err *e)
+{
+	const char *option = c->o.sample_packing == PACKING_BEST_FIT
+	    ? "sample-packing best-fit"
+	    : "dataloader-inter-document-masking";
+
+	if (!train_documents_apart(&c->o))
+		return 0;
+	if (c->o.mock_data)
+		return err_set(e, "--%s: --mock-data has no documents", option);
+	if (c->o.fim.on)
+		return err_set(e, "--%s and --fim-data exclude each other", option);
+	return c->plan.shape.qk_clip ? err_set(e, "--%s and --qk-clip exclude each other", option)
+				     : 0;
+}
+
 /* Reads the lists of corpora and checks that their files exist. Options that look for ends of
  * documents need the token that marks them: without it they would silently do nothing. */
 static int
@@ -81,10 +99,11 @@ check_data(struct train_config *c, struct err *e)
 {
 	const struct path_options *o = &c->o.paths;
 	bool lists = o->data_path.count || o->data_args_path || o->per_split_data_args_path;
-	const char *ends = c->o.eod_mask_loss    ? "eod-mask-loss"
-	    : c->o.reset_position_ids            ? "reset-position-ids"
-	    : c->plan.shape.reset_attention_mask ? "reset-attention-mask"
-						 : NULL;
+	const char *ends = c->o.eod_mask_loss ? "eod-mask-loss"
+	    : c->o.reset_position_ids         ? "reset-position-ids"
+	    : c->plan.shape.reset_attention_mask && !train_documents_apart(&c->o)
+	    ? "reset-attention-mask"
+	    : NULL;
 	int first = SPLIT_TRAIN;
 
 	while (first < SPLIT_COUNT && !o->split_path[first].count)
@@ -93,6 +112,8 @@ check_data(struct train_config *c, struct err *e)
 	if (ends && c->eod < 0 && !train_lacks_tokenizer(c))
 		return err_set(
 		    e, "--%s: needs a tokenizer, whose end-of-document token it looks for", ends);
+	if (check_apart(c, e) < 0)
+		return -1;
 	if (c->o.mock_data)
 		return !lists ? 0
 			      : err_set(e, "--mock-data: excludes --%s: give one source of data",

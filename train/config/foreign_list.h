@@ -98,7 +98,6 @@
 	DO(SCOPE, "data-per-class-fraction", 1, vision) \
 	DO(NOTE, "dataloader-defer-npy-index-mmap", 0, mapped) \
 	DO(NOTE, "dataloader-fast-cache-load", 0, mapped) \
-	DO(MATHS, "dataloader-inter-document-masking", 0, docmask) \
 	DO(NOTE, "ddp-average-in-collective", 0, comm) DO(NOTE, "ddp-num-buckets", 1, comm) \
 	DO(NOTE, "ddp-pad-buckets-for-high-nccl-busbw", 0, comm) \
 	DO(NOTE, "ddp-param-name-patterns-for-fp32-local-accumulation", OPT_MANY, fp32_sums) \

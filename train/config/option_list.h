@@ -162,6 +162,14 @@
 	DO(UNFLAG, VALUE, "no-drop-last-partial-validation-sequence", drop_last_partial, \
 	   "validation keeps its last sample even when it is not full") \
 	DO(FLAG, VALUE, "mock-data", mock_data, "tokens drawn at random, no dataset") \
+	DO(CHOICE, VALUE, "sample-packing", sample_packing, sample_packing_names, "cut", \
+	   "samples: documents laid end to end and cut, or whole documents that fill them best") \
+	DO(CHOICE, VALUE, "long-documents", long_documents, long_documents_names, "cut", \
+	   "of best-fit: documents longer than a sample are cut into documents, truncated, or " \
+	   "left out", .needs = "sample-packing=best-fit") \
+	DO(FLAG, VALUE, "dataloader-inter-document-masking", inter_document_masking, \
+	   "a token sees its own document alone, by where documents begin in the dataset: no " \
+	   "end-of-document token is needed; best-fit always does") \
 	DO(CHOICE, VALUE, "loss-mask", loss_mask, loss_masks, "use", \
 	   "the masks of datasets, which say what tokens the loss counts, or all tokens count") \
 	DO(FLAG, VALUE, "eod-mask-loss", eod_mask_loss, \

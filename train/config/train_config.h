@@ -6,6 +6,7 @@
 
 #include "lib/base/lock.h"
 #include "lib/ckpt/source.h"
+#include "lib/data/packing.h"
 #include "lib/data/paths.h"
 #include "lib/model/lr.h"
 #include "lib/model/optim_options.h"
@@ -45,6 +46,13 @@ struct train_options {
 	struct fim_options fim;
 	TRAIN_OPTIONS(OPTION_MEMBER)
 };
+
+/* True when a token sees its own document alone, by where documents begin in the dataset. */
+static inline bool
+train_documents_apart(const struct train_options *o)
+{
+	return o->sample_packing == PACKING_BEST_FIT || o->inter_document_masking;
+}
 
 /* What a list of corpora that changed between save and resume means: --data-change. */
 enum data_change {

@@ -194,8 +194,7 @@ corpus_log_write(struct corpus_log *l, struct metrics *m, int64_t iteration)
 
 		blend_corpus(l->d->set[SPLIT_TRAIN].blend, k, &b);
 		c.name = dataset_prefix(b.dataset);
-		c.epochs = (double)c.consumed_samples * (double)l->e->plan.shape.seq_length /
-		    (double)samples_tokens_per_epoch(b.samples);
+		c.epochs = samples_epochs(b.samples, c.consumed_samples);
 		c.tokens = l->sums ? l->sums[2 * k + 1] : 0;
 		c.lm_loss = c.tokens > 0 ? l->sums[2 * k] / c.tokens : 0;
 		metrics_corpus(m, iteration, &c);

@@ -22,8 +22,11 @@ struct data_reader {
 	int64_t *samples;         /* [b] */
 	int64_t *ids;             /* [s + 1] */
 	uint8_t *mask;            /* [s + 1]; NULL: no corpus has a mask */
-	struct sample one;        /* [s] each */
-	struct fim *fim;          /* NULL: documents are not rearranged */
+	/* [s + 1] each, where documents are apart by their places; begin NULL: by eod, or not */
+	int32_t *begin;
+	struct sample_part *part;
+	struct sample one; /* [s] each */
+	struct fim *fim;   /* NULL: documents are not rearranged */
 };
 
 /* Includes absent sets. */
@@ -45,7 +48,8 @@ data_set(const struct data *d, int set, struct data_set *out)
 bool
 data_masks(const struct data *d)
 {
-	return d->options.eod_mask_loss || d->options.pad >= 0 || d->c->o.fim.on || d->masked;
+	return d->options.eod_mask_loss || d->options.pad >= 0 || d->c->o.fim.on || d->masked ||
+	    train_documents_apart(&d->c->o);
 }
 
 int64_t
@@ -100,6 +104,10 @@ data_reader_new(const struct data *d)
 	r->sampler = mem_zalloc((size_t)d->num_sets, sizeof(struct sampler *));
 	r->samples = mem_alloc((size_t)(train > other ? train : other), sizeof *r->samples);
 	r->ids = mem_alloc(n + 1, sizeof *r->ids);
+	if (d->corpora && train_documents_apart(&d->c->o)) {
+		r->begin = mem_alloc(n + 1, sizeof *r->begin);
+		r->part = mem_alloc(n + 1, sizeof *r->part);
+	}
 	r->mask = d->masked ? mem_alloc(n + 1, 1) : NULL;
 	r->one = (struct sample){ mem_alloc(n, 4), mem_alloc(n, 4), mem_alloc(n, 4),
 		mem_alloc(n, sizeof(float)), NULL };
@@ -122,6 +130,8 @@ data_reader_free(struct data_reader *r)
 	free(r->samples);
 	free(r->ids);
 	free(r->mask);
+	free(r->begin);
+	free(r->part);
 	free(r->one.tokens);
 	free(r->one.labels);
 	free(r->one.position_ids);
@@ -244,6 +254,21 @@ rearrange(
 	    dataset_prefix(corpus.dataset), why.msg);
 }
 
+/* Where the document of each token of a sample begins: a part is a document. */
+static void
+find_begins(struct data_reader *r, const struct set *s, int64_t sample)
+{
+	int64_t most = r->d->c->plan.shape.seq_length + 1, at = 0, parts;
+	int k;
+
+	parts = blend_parts(s->blend, sample, &k, r->part, most);
+	for (int64_t i = 0; i < parts; i++) {
+		for (int64_t t = 0; t < r->part[i].count; t++)
+			r->begin[at + t] = (int32_t)at;
+		at += r->part[i].count;
+	}
+}
+
 /* Sample i of a set, with its inputs and labels, in r->one. */
 static int
 make_sample(struct data_reader *r, const struct set *s, int64_t sample, struct err *e)
@@ -256,7 +281,10 @@ make_sample(struct data_reader *r, const struct set *s, int64_t sample, struct e
 		kept = rearrange(r, s, sample, n, e);
 	if (kept < 0 || (r->mask && blend_weights(s->blend, sample, r->mask, e) < 0))
 		return -1;
-	sample_assemble(&d->options, &(struct sample_tokens){ r->ids, n, r->mask }, len, &r->one);
+	if (r->begin)
+		find_begins(r, s, sample);
+	sample_assemble(
+	    &d->options, &(struct sample_tokens){ r->ids, n, r->mask, r->begin }, len, &r->one);
 	for (int64_t label = kept; label < n; label++)
 		if (label > 0)
 			r->one.loss_mask[label - 1] = 0;

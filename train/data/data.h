@@ -68,6 +68,10 @@ int64_t data_batch(
  * one. */
 int data_samples(struct data_reader *r, const struct data_place *at, int64_t *out, struct err *e);
 
+/* The share of `count` samples of training from `first` on that is no padding, where they are
+ * packed and read in order; else 0. */
+double data_fill(const struct data *d, int64_t first, int64_t count);
+
 /* Lines for a checkpoint's state.conf; counts are corpus_log_counts. */
 void data_state(const struct data *d, const int64_t *counts, struct str *out);
 

@@ -40,6 +40,7 @@ struct data_record {
 	int64_t start;  /* sample of the run with which the order began */
 	int64_t seed, seq_length;
 	char *split;                  /* "-" with per-split lists */
+	char *packing;                /* --long-documents of best-fit; NULL: cut */
 	int64_t loader;               /* enum sampler_type, or 2 for cyclic without sharding */
 	int count;                    /* 0: mock data */
 	struct corpus_record *corpus; /* in the order of the list, then those that left it */

@@ -237,6 +237,8 @@ open_set(const struct opening *o, struct set *s, const struct data_paths *paths,
 			.seed = c->o.seed,
 			.add_extra_token = true,
 			.drop_last_partial = s->which != SPLIT_VALID || c->o.drop_last_partial,
+			.packing = (enum sample_packing)c->o.sample_packing,
+			.long_documents = (enum long_documents)c->o.long_documents,
 			.tokenizer_json = o->tokenizer.buf,
 			.cache_dir = c->o.data_cache_path,
 			.write_cache = o->part == BUILDS,
@@ -536,8 +538,8 @@ data_open(const struct train_config *c, struct comm *world, int *status, struct 
 		.add_extra_token = true,
 		.eod_mask_loss = c->o.eod_mask_loss,
 		/* Megatron-LM computes rotary positions from the place in the sample */
-		.reset_position_ids =
-		    c->o.reset_position_ids && c->plan.model.position == POSITION_LEARNED };
+		.reset_position_ids = (c->o.reset_position_ids || train_documents_apart(&c->o)) &&
+		    c->plan.model.position == POSITION_LEARNED };
 	make_sets(d);
 	rc = comm_agree(COMM_HERE(world), data_record_read(d, e), e) ? -1 : 0;
 	if (rc == 0 && c->o.mock_data) {

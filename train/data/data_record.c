@@ -92,6 +92,7 @@ data_record_read(struct data *d, struct err *e)
 		r->seq_length = from->data_seq_length;
 		r->loader = from->data_loader;
 		r->split = mem_strdup(from->data_split);
+		r->packing = from->data_packing ? mem_strdup(from->data_packing) : NULL;
 		r->corpus = mem_zalloc((size_t)from->data_corpora + 1, sizeof *r->corpus);
 	}
 	for (int i = 0; r->any && rc == 0 && i < from->data_corpora; i++) {
@@ -135,6 +136,14 @@ record_of(const struct data *d, int k, int64_t consumed)
 	return r;
 }
 
+/* How sequences become samples, in a record; NULL: they are cut, as in records without it. */
+static const char *
+packing_text(const struct train_config *c)
+{
+	return c->o.sample_packing == PACKING_CUT ? NULL
+						  : long_documents_names[c->o.long_documents];
+}
+
 /* Mock data has no corpora. */
 void
 data_state(const struct data *d, const int64_t *counts, struct str *out)
@@ -151,6 +160,7 @@ data_state(const struct data *d, const int64_t *counts, struct str *out)
 	s.data_seq_length = d->c->plan.shape.seq_length;
 	s.data_loader = loader(d->c);
 	s.data_bos = d->bos;
+	s.data_packing = packing_text(d->c);
 	s.data_split = d->c->paths.per_split ? "-" : d->c->o.split;
 	for (int k = 0; k < n; k++) {
 		struct corpus_record r = record_of(d, k, counts[k]);
@@ -174,6 +184,7 @@ data_record_release(struct data *d)
 		free(d->record.corpus[i].prefix);
 	free(d->record.corpus);
 	free(d->record.split);
+	free(d->record.packing);
 	free(d->kept);
 	free(d->gone);
 }
@@ -197,8 +208,10 @@ compare_options(const struct data *d, struct err *why)
 {
 	const struct data_record *r = &d->record;
 	const struct train_config *c = d->c;
-	const char *split = c->paths.per_split ? "-" : c->o.split;
+	const char *split = c->paths.per_split ? "-" : c->o.split, *packing = packing_text(c);
 
+	if (!r->packing != !packing || (packing && strcmp(r->packing, packing)))
+		return err_set(why, "--sample-packing or --long-documents differs");
 	if (r->seed != c->o.seed)
 		return err_set(
 		    why, "--seed is %lld and was %lld", (long long)c->o.seed, (long long)r->seed);
@@ -368,6 +381,9 @@ data_record_reordered(const struct data *d, bool say)
 	const struct blend *b = d->set[SPLIT_TRAIN].blend;
 	bool any = false;
 
+	/* a longer run of packed samples reads the same first */
+	if (d->c->o.sample_packing == PACKING_BEST_FIT)
+		return false;
 	for (int k = 0; r->continues && r->consumed > r->start && k < blend_num_corpora(b); k++) {
 		const struct corpus_record *was = &r->corpus[k];
 		struct corpus_record now = record_of(d, k, 0);

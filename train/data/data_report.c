@@ -22,14 +22,6 @@ taken(const struct data *d, const struct set *s)
 	    s->start;
 }
 
-/* The passes over a corpus's tokens that this many samples make. */
-static double
-epochs(const struct data *d, const struct blend_corpus *c, int64_t samples)
-{
-	return (double)samples * (double)d->c->plan.shape.seq_length /
-	    (double)samples_tokens_per_epoch(c->samples);
-}
-
 /* A set and its corpora: tokens, samples, share and epochs of each in the run. A set of mock data
  * has none. */
 static void
@@ -59,7 +51,10 @@ report_set(const struct data *d, const struct set *s)
 		note("data: %s: %s: %lld tokens, %lld samples, share %.6f, %.4g epochs", split,
 		    dataset_prefix(c.dataset), (long long)samples_tokens_per_epoch(c.samples),
 		    (long long)samples[k], all > 0 ? (double)samples[k] / (double)all : 0,
-		    epochs(d, &c, samples[k]));
+		    samples_epochs(c.samples, samples[k]));
+		if (d->c->o.sample_packing == PACKING_BEST_FIT)
+			note("data: %s: %s: packed, %.4f of its samples are tokens", split,
+			    dataset_prefix(c.dataset), samples_fullness(c.samples));
 		if (c.first > 0)
 			note("data: %s: %s continues after %lld samples of its order", split,
 			    dataset_prefix(c.dataset), (long long)c.first);
@@ -84,6 +79,30 @@ data_report(const struct data *d)
 		report_set(d, &d->set[i]);
 }
 
+double
+data_fill(const struct data *d, int64_t first, int64_t count)
+{
+	const struct set *s = &d->set[SPLIT_TRAIN];
+	int64_t most = d->c->plan.shape.seq_length + 1, tokens = 0, end;
+	struct sample_part *part;
+	int k;
+
+	if (d->c->o.sample_packing != PACKING_BEST_FIT ||
+	    d->c->o.dataloader_type != SAMPLER_SINGLE || count == 0)
+		return 0;
+	part = mem_alloc((size_t)most, sizeof *part);
+	first -= s->start;
+	end = first + count < s->count ? first + count : s->count;
+	for (int64_t i = first; i < end; i++) {
+		int64_t parts = blend_parts(s->blend, i, &k, part, most);
+
+		for (int64_t p = 0; p < parts; p++)
+			tokens += part[p].count;
+	}
+	free(part);
+	return (double)tokens / (double)(count * most);
+}
+
 /* Shortens long lists: rows beyond the limit are summed up, unless -v is given. For a single corpus
  * the log lines have the same information. */
 void
@@ -101,7 +120,7 @@ data_note_consumed(const struct data *d, const int64_t *counts)
 		if (k < shown)
 			note("data: consumed of %s: %lld samples, %.4g epochs",
 			    dataset_prefix(c.dataset), (long long)counts[k],
-			    epochs(d, &c, counts[k]));
+			    samples_epochs(c.samples, counts[k]));
 		else
 			rest += counts[k];
 	}

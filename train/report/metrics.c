@@ -262,6 +262,8 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	str_addf(&line, ", \"skipped\": %s", s->skipped ? "true" : "false");
 	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, samples));
 	number(&line, "tflops_per_rank", metrics_tflops(m, s->seconds, samples));
+	if (s->fill > 0)
+		number(&line, "fill", s->fill);
 	if (m->o->log_attainable)
 		number(&line, "ceiling_share", attainable_share(m, s, s->seconds, samples));
 	if (m->o->log_energy) {

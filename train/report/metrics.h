@@ -46,6 +46,7 @@ struct step_metrics {
 	uint64_t planned_bytes, used_bytes;
 	double joules;              /* over all ranks; NAN: not known */
 	double attainable;          /* FLOP/s that all ranks reach; 0 or NAN: not known */
+	double fill;                /* of packed samples, the share that is no padding; else 0 */
 	double data_wait;           /* seconds of the step that rank 0 waited for batches */
 	double exposed[WAIT_COUNT]; /* and that it only waited for communication of each kind */
 	struct metrics_routers routers;

@@ -368,8 +368,10 @@ record(struct run *r, struct step_metrics *m)
 		m->planned_bytes = memory_total(&r->e->mem);
 		m->used_bytes = r->e->backend->used_memory(r->e->device);
 	}
-	if (r->metrics)
+	if (r->metrics) {
+		m->fill = data_fill(r->data, first, m->samples);
 		metrics_step(r->metrics, m);
+	}
 	corpus_log_step(r->corpora, first, m->skipped);
 	if (m->iteration % o->log_interval != 0 && m->iteration != r->c->train_iters)
 		return;
