@@ -222,7 +222,7 @@ put_recipe(struct str *out, const struct model_config *c)
 		pickle_put_none(out);
 	}
 	put_layers(out, "window_attn_skip_freq", c->num_layers, &c->window_attn_skip_freq,
-	    &pattern_window);
+	    &pattern_attention);
 	put_layers(out, "no_rope_freq", c->num_layers, &c->no_rope_freq, &pattern_no_rope);
 }
 

@@ -124,7 +124,7 @@ read_skipped(const struct model_options *o, struct model_config *c, struct err *
 {
 	struct err why;
 
-	if (pattern_read(o->window_attn_skip_freq, c->num_layers, &pattern_window,
+	if (pattern_read(o->window_attn_skip_freq, c->num_layers, &pattern_attention,
 		&c->window_attn_skip_freq, &why) == 0)
 		return 0;
 	return err_set(e, "--window-attn-skip-freq %s: %s", o->window_attn_skip_freq, why.msg);
@@ -134,7 +134,7 @@ static void
 print_skipped(const struct model_config *c, struct str *out)
 {
 	str_addc(out, ' ');
-	pattern_print(&c->window_attn_skip_freq, c->num_layers, &pattern_window, out);
+	pattern_print(&c->window_attn_skip_freq, c->num_layers, &pattern_attention, out);
 }
 
 static int

@@ -14,7 +14,7 @@
 
 enum { DEPTH_MAX = 8 };
 
-const struct pattern_form pattern_window = { pattern_every, 0 };
+const struct pattern_form pattern_attention = { pattern_every, 0 };
 const struct pattern_form pattern_experts = { pattern_but_every, 0 };
 const struct pattern_form pattern_no_rope = { pattern_every, 1 };
 

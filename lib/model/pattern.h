@@ -34,7 +34,7 @@ struct pattern_form {
 	int skipped;
 };
 /* Of windows, of experts and of layers that do not rotate: Megatron-LM's three options. */
-extern const struct pattern_form pattern_window, pattern_experts, pattern_no_rope;
+extern const struct pattern_form pattern_attention, pattern_experts, pattern_no_rope;
 /* Megatron-LM's forms: a number, or an expression of Python lists of 1 and 0, such as
  * ([1]*5+[0])*8, with an entry for each layer. -1 with the rule that s breaks. */
 int pattern_read(const char *s, int64_t num_layers, const struct pattern_form *form,

@@ -26,7 +26,7 @@ pattern_as(const struct pattern_form *form, const char *s, int64_t layers, const
 static struct layer_pattern
 pattern(const char *s, int64_t layers, const char *printed)
 {
-	return pattern_as(&pattern_window, s, layers, printed);
+	return pattern_as(&pattern_attention, s, layers, printed);
 }
 
 /* Layers count from 0 here and from 1 in Megatron-LM. A list may end within a turn. */
@@ -92,11 +92,11 @@ test_refusals(void)
 	struct err e;
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		CHECK(pattern_read(bad[i], 4, &pattern_window, &p, &e) == -1);
+		CHECK(pattern_read(bad[i], 4, &pattern_attention, &p, &e) == -1);
 		CHECK_STR(
 		    e.msg, "must be from 1 to 128, or a list of at most 128 such as ([1]*5+[0])*8");
 	}
-	CHECK(pattern_read("[1,0]*2", 3, &pattern_window, &p, &e) == -1);
+	CHECK(pattern_read("[1,0]*2", 3, &pattern_attention, &p, &e) == -1);
 	CHECK_STR(e.msg, "has 4 entries: must have one for each of 3 layers");
 }
 

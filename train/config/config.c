@@ -234,7 +234,7 @@ check_exports(const struct train_options *o, struct err *e)
 {
 	int64_t exports = o->save_hf_interval, each = o->save_interval;
 
-	if (!exports || (each && exports % each == 0))
+	if (!exports || !o->save || (each && exports % each == 0))
 		return 0;
 	if (!each)
 		return err_set(

@@ -17,7 +17,8 @@ logits()
 	name=$1
 	shift
 	mtrain -q --fp64 --pretrained-checkpoint keyed --num-threads 1 "$@" \
-		--logits-file $name.npy --tokens-file "$golden/tokens.npy" >log 2>&1 || fail "logits"
+		--logits-file $name.npy --tokens-file "$golden/tokens.npy" >log 2>&1 ||
+		fail "logits"
 	numbers $name.npy >$name
 }
 
