@@ -406,6 +406,69 @@ mckpt: rows of 40 old tokens are of no new token and are lost" $shrink --shrink 
 	[ ! -e out ]
 }
 
+# stage: what the examples of the manual name
+stage()
+{
+	"$make_checkpoint" run 131
+	for i in 1000 500 6000 8000 9000 10000; do
+		dir=run/iter_$(printf %07d $i)
+		cp -r run/iter_0000007 "$dir"
+		sed -i "s/^iteration 7/iteration $i/; s/^optimizer_steps 7/optimizer_steps $i/
+			s/^consumed_train_samples 112/consumed_train_samples $((16 * i))/" "$dir/state.conf"
+		mckpt seal "$dir" >/dev/null
+	done
+	rm -r run/iter_0000007
+	echo 10000 >run/latest_checkpointed_iteration.txt
+	seq -f '{"text": "日本語の 文 %g と other words"}' 300 >ja.jsonl
+	for n in old:330 new:380; do
+		mtok train -q --model-type bpe --vocab-size "${n#*:}" --byte-fallback \
+			--soft-vocab-limit -o "${n%:*}.model" ja.jsonl
+	done
+	mckpt import -q "$hf/llama" four
+	mckpt stack -q --layers 0:4,0:4 four eight
+	mexport -q --tokenizer-model old.model eight llama
+	ln -s llama Llama-2-7b-hf
+	ln -s llama Llama-3.1-8B
+	"$B/tests/unit/adapter" 64 >/dev/null
+	cp old.model base.model
+	cp new.model own.model
+	cp -r four base
+	mckpt stack -q --layers 1,0,2,3 four instruct
+	mckpt resize-vocab -q --old-tokenizer-model old.model --tokenizer-model new.model four own
+	printf '%s\n' 'seq-length 16' 'global-batch-size 2' 'lr 1e-4' 'eval-iters 0' >small.conf
+}
+
+@test "the examples of the manual" {
+	stage
+	sed -n '/^\.Sh EXAMPLES/,/^\.Sh DIAGNOSTICS/p' "$TOP/man/mckpt.1" | awk '
+		/^\$ / { on = 1 }
+		/^\./ { on = 0 }
+		on { sub(/^\$ /, ""); gsub(/\\e/, "\\"); print }' >examples.sh
+	[ "$(grep -c mckpt examples.sh)" -ge 18 ]
+	bash -e examples.sh >said 2>notes || { cat said notes; false; }
+	[ "$(grep -c '^same$' said)" = 2 ]
+	grep -q '^hf: ok: ' said
+	grep -qx "run/iter_0010000	10000	0.2" said
+	grep -qx "run/iter_0008000	8000	0.5773502692" said
+	head -n 1 rows.tsv | grep -q '^id	piece	from	old_ids	old_pieces	equal_to$'
+	grep -q "^mckpt: 2 tensors: 1 modules with a pair, 0 tensors replaced" notes
+	grep -q ' tokens are in both vocabularies; rows of the others stay as they were$' notes
+	mckpt verify deep long grown merged chat mean decayed settled trained megatron >verified
+}
+
+@test "a verb that is killed leaves nothing that opens, and the next one succeeds" {
+	mckpt import -q --dtype fp32 "$hf/llama" a
+	mckpt stack -q --layers 0:4,0:4,0:4,0:4,0:4,0:4,0:4,0:4 a deep
+	for i in $(seq 10); do
+		rm -rf out
+		timeout -s KILL "0.0$((RANDOM % 50 + 10))" mckpt merge -q --method ties --base deep --density 0.5 ./deep ./deep out ||
+			run ! mckpt verify out
+	done
+	mckpt merge -q --force --method ties --base deep --density 0.5 ./deep ./deep out
+	mckpt diff deep out >diff
+	[ -z "$(find out -name '.*' -type d)" ]
+}
+
 @test "a copy records where it comes from" {
 	mckpt import --dtype fp32 "$hf/llama" a
 	mckpt reshard --tensor-model-parallel-size 2 --no-optim a b

@@ -92,8 +92,23 @@ against "resize-vocab of 2.5 GB, 120,000 moved rows and 7,999 new" words \
 rm -rf words
 many=
 for i in $(seq 16); do
-	model "m$i" 1 32000 average
+	model "m$i" 1 32000 average merge kill
 	many="$many m$i"
 done
 against "average of 2 of 1 GB" "m1 m2" mckpt average -q m1 m2 out
 against "average of 16 of 1 GB" "$many" mckpt average -q $many out
+against "merge --method ties of 2 of 1 GB and their base" "m1 m2 m3" mckpt merge -q --method ties \
+	--density 0.5 --base m1 m2 m3 out
+# Killed at any moment: the checkpoint is intact, or nothing opens.
+for i in $(seq 10); do
+	wanted kill || break
+	rm -rf out
+	timeout -s KILL "$(($(od -An -N2 -tu2 /dev/urandom) % 6)).5" \
+		mckpt average -q m1 m2 out >/dev/null 2>&1 || :
+	if [ -e out/latest_checkpointed_iteration.txt ]; then
+		mckpt verify out
+	else
+		mckpt info out >/dev/null 2>&1 && { echo "a killed average opens"; exit 1; }
+		echo "killed: nothing opens"
+	fi
+done

@@ -263,8 +263,19 @@ test_refused(void)
 	CHECK(!io_exists("out"));
 }
 
+/* Writes ./adapter for queries of layer 1 of a model of this width. */
+static int
+make_adapter(int64_t width)
+{
+	const struct tensor_of wide[] = { { q_a, 2, { RANK, width } }, { q_b, 2, { width, RANK } },
+		{ NULL, 0, { 0 } } };
+
+	write_adapter("", wide);
+	return check_done();
+}
+
 int
-main(void)
+main(int argc, char **argv)
 {
 	char dir[] = "/tmp/mikoshi-adapter-XXXXXX";
 	struct model_config c = sized_llama((struct model_sizes){ 2, HIDDEN, 4, 2, 24, 32, ROWS });
@@ -273,6 +284,8 @@ main(void)
 	};
 	struct err e;
 
+	if (argc == 2)
+		return make_adapter(strtoll(argv[1], NULL, 10));
 	CHECK(mkdtemp(dir) && chdir(dir) == 0 && made_write(&m, &e) == 0);
 	test_scales();
 	test_tables();

@@ -10,6 +10,7 @@
 #include "lib/base/io.h"
 #include "tests/check.h"
 #include "tests/made_checkpoint.h"
+#include "tests/memory_limit.h"
 #include "tests/sized_model.h"
 #include "tests/tiny_bpe.h"
 
@@ -218,6 +219,32 @@ test_sum(void)
 	free(a);
 	free(b);
 	free(x);
+}
+
+/* Memory does not grow with the number of sources, nor with the largest tensor: beside the maps of
+ * the files there are the buffers of a copy and the stacks of its threads. A tensor in fp64 would
+ * take more than the limit leaves. */
+static void
+test_memory(void)
+{
+	enum { SOURCES = 5 };
+	static const char *const path[] = { "large", "large", "large", "large", "large", NULL };
+	static const double weight[] = { 0.2, 0.2, 0.2, 0.2, 0.2 };
+	struct model_config c = sized_llama((struct model_sizes){ 1, 256, 4, 2, 256, 32, 40000 });
+	struct made_checkpoint m = {
+		.save = "large", .config = &c, .iteration = 7, .dtype = DTYPE_F32, .seed = 1
+	};
+	struct average_rule rule = { weight, DTYPE_BF16, -1 };
+	const size_t table = 40000u * 256 * sizeof(float);
+	struct rlimit old;
+	struct err e = { "" };
+
+	CHECK(made_write(&m, &e) == 0);
+	old = memory_limit((SOURCES + 1) * (table + (4 << 20)) + (150 << 20));
+	CHECK(run(&derived_averaged, &rule, path, &e) == 0);
+	memory_restore(old);
+	CHECK_STR(e.msg, "");
+	io_remove_tree("large", NULL);
 }
 
 static void
@@ -758,6 +785,7 @@ main(void)
 	test_equal("a");
 	test_equal("half");
 	test_sum();
+	test_memory();
 	test_refused();
 	test_layers();
 	test_zero_new();
