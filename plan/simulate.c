@@ -40,6 +40,12 @@ is_pass(const struct action *a)
 	return a->kind <= ACTION_BACKWARD;
 }
 
+bool
+sim_is_pass(const struct sim_event *v)
+{
+	return is_pass(&v->action);
+}
+
 static bool
 is_send(const struct action *a)
 {

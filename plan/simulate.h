@@ -28,6 +28,9 @@ struct sim_event {
 	double start, end; /* of an exchange without overlap: from where its stage waits on */
 };
 
+/* Whether an event is a pass; the others are exchanges. */
+bool sim_is_pass(const struct sim_event *v);
+
 /* The events of a stage, in the order of its list. */
 struct sim_stage {
 	struct sim_event *event;

@@ -53,37 +53,58 @@ run_mem(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-/* The simulated step of the layout that was typed. */
+/* A step of the layout that was typed, simulated. */
+struct simulated_step {
+	struct run_plan plan;
+	struct hardware hw;
+	struct timeline t;
+};
+
 static int
-simulate_typed(const struct opt_parse *p, int argc, char **argv, struct timeline *t, struct err *e)
+simulate_typed(
+    const struct opt_parse *p, int argc, char **argv, struct simulated_step *s, struct err *e)
 {
 	const struct plan_config *cfg = p->cfg;
-	struct hardware hw;
-	struct run_plan plan;
-	int rc = time_needs(p, e) < 0 ? CLI_USAGE : resolve(p, argc, argv, &plan, e);
+	int rc = time_needs(p, e) < 0 ? CLI_USAGE : resolve(p, argc, argv, &s->plan, e);
 
-	if (rc == 0 && timeline_check(&cfg->timeline, &plan, e) < 0)
+	if (rc == 0 && timeline_check(&cfg->timeline, &s->plan, e) < 0)
 		rc = CLI_USAGE;
 	if (rc == 0) {
-		time_device(p, &plan, &hw);
-		timeline_make(t, &plan, &hw, &cfg->timeline);
+		time_device(p, &s->plan, &s->hw);
+		timeline_make(&s->t, &s->plan, &s->hw, &cfg->timeline);
 	}
 	return rc;
 }
 
-/* mplan draw: the passes of a step. */
+/* To a file that is named, or else to standard output. */
+static int
+put(const struct plan_config *cfg, struct str *text, struct err *e)
+{
+	if (cfg->output)
+		return target_write(cfg->output, cfg->force, text->buf, text->len, e);
+	str_put(text, stdout);
+	return 0;
+}
+
+/* mplan draw: the passes of a step, its memory or its ranks. */
 static int
 run_draw(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
 	const struct plan_config *cfg = p->cfg;
-	struct timeline t;
-	int rc = simulate_typed(p, argc, argv, &t, e);
+	struct simulated_step s;
+	struct str text = { 0 };
+	struct usage *usage;
+	int rc = draw_check(&cfg->draw, e) < 0 ? CLI_USAGE : simulate_typed(p, argc, argv, &s, e);
 
 	if (rc)
 		return rc;
-	draw(&t, &cfg->draw, stdout);
-	timeline_release(&t);
-	return 0;
+	usage = usage_of(&s.plan, &s.t.x);
+	draw(&(struct drawing){ &cfg->draw, &s.plan, &s.hw, &s.t, usage }, &text);
+	rc = put(cfg, &text, e);
+	usage_free(usage, s.t.x.num_stages);
+	timeline_release(&s.t);
+	str_release(&text);
+	return rc;
 }
 
 /* mplan simulate: what each stage of a step computes, and how long it waits. */
@@ -91,15 +112,15 @@ static int
 run_simulate(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
 	struct str said = { 0 };
-	struct timeline t;
-	int rc = simulate_typed(p, argc, argv, &t, e);
+	struct simulated_step s;
+	int rc = simulate_typed(p, argc, argv, &s, e);
 
 	if (rc)
 		return rc;
-	timeline_say(&t, &said);
+	timeline_say(&s.t, &said);
 	cli_notes(&said);
-	timeline_table(&t, stdout);
-	timeline_release(&t);
+	timeline_table(&s.t, stdout);
+	timeline_release(&s.t);
 	return 0;
 }
 
@@ -179,10 +200,8 @@ run_report(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	if (rc == 0)
 		rc = report_make(&cfg->report, &device, argc, argv, &page, &notes, e);
 	cli_notes(&notes);
-	if (rc == 0 && cfg->output)
-		rc = target_write(cfg->output, cfg->force, page.buf, page.len, e);
-	else if (rc == 0)
-		str_put(&page, stdout);
+	if (rc == 0)
+		rc = put(cfg, &page, e);
 	str_release(&page);
 	return rc;
 }

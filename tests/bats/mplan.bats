@@ -328,6 +328,39 @@ column()
 		mplan draw --config tiny.conf --world-size 2
 }
 
+@test "draw: memory in use reaches what is allocated; ranks by host; SVG and a trace" {
+	plan="--config 8b.conf --world-size 16 --pipeline-model-parallel-size 4 \
+		--tensor-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 \
+		--global-batch-size 16"
+	# shellcheck disable=SC2086 # options
+	run -0 mplan draw $plan --gpu h100 --view memory --width 40
+	[ "${#lines[@]}" = 5 ]
+	[ "$(head -n 4 <<<"$output" | awk '$3 == $5 && length($2) == 40' | wc -l)" = 4 ]
+	[[ "${lines[0]}" == *9999* ]] && [[ "${lines[3]}" != *9999* ]]
+	# shellcheck disable=SC2086 # options
+	run -0 mplan draw $plan --gpu h100 --view ranks
+	[ "${lines[1]}" = "host 1: ranks 8 to 15: stage 2 to 3, data 0 to 1, context 0, tensor 0 to 1" ]
+	for view in timeline memory ranks; do
+		# shellcheck disable=SC2086 # options
+		mplan draw $plan --gpu h100 --view $view --format svg -o $view.svg
+		[ "$(head -c 4 $view.svg)$(tail -n 1 $view.svg)" = "<svg</svg>" ]
+	done
+	# Of a data rank: 8 micro batches forward and backward through 8 virtual stages.
+	[ "$(grep -c 'class="[fb]"' timeline.svg)" = 128 ]
+	[ "$(grep -c '<path' memory.svg)" = 4 ] && [ "$(grep -c '<title>rank ' ranks.svg)" = 16 ]
+	# shellcheck disable=SC2086 # options
+	run -0 mplan draw $plan --gpu h100 --format trace
+	[ "$(grep -c '"cat":"\(forward\|backward\)","ph":"X"' <<<"$output")" = 128 ]
+	[ "$(grep -c '"cat":"send' <<<"$output")" = "$(grep -c '"cat":"receive' <<<"$output")" ]
+	[ "${lines[0]} ${lines[-1]}" = '{"displayTimeUnit":"ms","traceEvents":[ ]}' ]
+	# shellcheck disable=SC2086 # options
+	refused 2 "mplan: --format trace: holds times, not --view ranks; give text or svg" \
+		mplan draw $plan --gpu h100 --format trace --view ranks
+	# shellcheck disable=SC2086 # options
+	refused 1 "mplan: 'ranks.svg' exists; --force replaces it" \
+		mplan draw $plan --gpu h100 -o ranks.svg
+}
+
 @test "simulate: stages wait for the slowest; replicas cost nothing; deviations have a seed" {
 	stages="--config 8b.conf --gpu h200 --pipeline-model-parallel-size 4"
 	# shellcheck disable=SC2086 # options
