@@ -82,6 +82,37 @@ const struct opt plan_draw_opts[] = { WORLD,
 const struct opt plan_simulate_opts[] = { WORLD, TIMELINE_OPTS(struct plan_config, timeline),
 	HARDWARE_OPTS(struct plan_config, hw, gpu), RUN_OPTS(struct plan_config, run), OPT_END };
 
+const struct opt plan_rankfile_opts[] = { WORLD,
+	{ .name = "output",
+	    .letter = 'o',
+	    .type = OPT_STRING,
+	    .off = offsetof(struct plan_config, output),
+	    .unit = "FILE",
+	    .help = "write the file there; required" },
+	{ .name = "force",
+	    .type = OPT_FLAG,
+	    .off = offsetof(struct plan_config, force),
+	    .help = "replace a file that exists" },
+	{ .name = "launcher",
+	    .type = OPT_CHOICE,
+	    .off = offsetof(struct plan_config, rankfile.launcher),
+	    .choices = launchers,
+	    .def = "openmpi4",
+	    .help = "what reads the file: mpirun of Open MPI 4.1 or of 5, or srun" },
+	{ .name = "hostfile",
+	    .type = OPT_STRING,
+	    .off = offsetof(struct plan_config, rankfile.hostfile),
+	    .unit = "FILE",
+	    .help = "the names of the hosts, one at the begin of each line, as mpirun reads them; "
+		    "without it mpirun takes their numbers in a batch system's allocation" },
+	{ .name = "cores-per-host",
+	    .type = OPT_INT,
+	    .off = offsetof(struct plan_config, rankfile.cores),
+	    .min = 1,
+	    .max = 1e6,
+	    .help = "cores of a host, shared out to its ranks; one for each by default" },
+	HARDWARE_OPTS(struct plan_config, hw, gpu), RUN_OPTS(struct plan_config, run), OPT_END };
+
 const struct opt plan_time_opts[] = { WORLD, DAYS_OPTS(struct plan_config, days),
 	HARDWARE_OPTS(struct plan_config, hw, gpu), RUN_OPTS(struct plan_config, run), OPT_END };
 

@@ -7,6 +7,7 @@
 #include "plan/draw.h"
 #include "lib/model/hardware.h"
 #include "plan/memtable.h"
+#include "plan/rankfile.h"
 #include "plan/report.h"
 #include "plan/sent_table.h"
 
@@ -17,6 +18,7 @@ struct plan_config {
 	struct sent_options sent;
 	struct draw_options draw;
 	struct timeline_options timeline;
+	struct rankfile_options rankfile;
 	struct days_options days;
 	struct report_options report;
 	int gpu;
@@ -26,7 +28,7 @@ struct plan_config {
 };
 
 extern const struct opt plan_check_opts[], plan_mem_opts[], plan_draw_opts[], plan_simulate_opts[],
-    plan_time_opts[], plan_search_opts[], plan_report_opts[];
+    plan_rankfile_opts[], plan_time_opts[], plan_search_opts[], plan_report_opts[];
 
 /* What most plans have, for --help. */
 #define PLAN_COMMON \

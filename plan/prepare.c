@@ -102,6 +102,16 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 }
 
 int
+rankfile_needs(const struct opt_parse *p, struct err *e)
+{
+	if (!opt_given(p, "output"))
+		opt_needed(p, "output", NULL);
+	if (!opt_given(p, "gpu") && !opt_given(p, "gpus-per-node"))
+		opt_needed(p, "gpu", "or --gpus-per-node");
+	return opt_answer(p, e);
+}
+
+int
 search_needs(const struct opt_parse *p, struct err *e)
 {
 	if (!opt_given(p, "world-size") && !opt_given(p, "target-days"))

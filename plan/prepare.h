@@ -17,6 +17,8 @@ int time_needs(const struct opt_parse *p, struct err *e);
 void time_device(const struct opt_parse *p, struct run_plan *plan, struct hardware *hw);
 /* What was typed of a whole run; what follows from bytes is negative where it was not. */
 void days_typed(const struct opt_parse *p, struct days_options *out);
+/* What a rankfile cannot do without, likewise. */
+int rankfile_needs(const struct opt_parse *p, struct err *e);
 /* What the search cannot do without, in one line; -1 when some of it is missing. */
 int search_needs(const struct opt_parse *p, struct err *e);
 /* What the search may choose, of a struct plan_config. */

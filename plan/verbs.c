@@ -6,6 +6,7 @@
 #include "plan/prepare.h"
 #include "plan/search.h"
 #include "plan/timetable.h"
+#include "plan/traffic.h"
 
 /* The plan of the layout that was typed; an illegal layout is a "no" (status 1), not wrong
  * usage. */
@@ -124,6 +125,33 @@ run_simulate(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return 0;
 }
 
+/* mplan rankfile: ranks on hosts, and what they send each other. */
+static int
+run_rankfile(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	const struct plan_config *cfg = p->cfg;
+	struct traffic traffic[OPERATION_CLASSES];
+	struct rankfile file = { 0 };
+	struct hardware hw;
+	struct run_plan plan;
+	int rc = rankfile_needs(p, e) < 0 ? CLI_USAGE : resolve(p, argc, argv, &plan, e);
+
+	if (rc)
+		return rc;
+	time_device(p, &plan, &hw);
+	rc = rankfile_make(&cfg->rankfile, &plan, &hw, cfg->output, &file, e);
+	if (rc == 0)
+		rc = target_write(cfg->output, cfg->force, file.text.buf, file.text.len, e);
+	if (rc == 0) {
+		cli_notes(&file.how);
+		traffic_of(&plan, &hw, traffic);
+		traffic_print(traffic, stdout);
+	}
+	str_release(&file.text);
+	str_release(&file.how);
+	return rc;
+}
+
 /* mplan time: the seconds of a step by part, and what a whole run takes. */
 static int
 run_time(const struct opt_parse *p, int argc, char **argv, struct err *e)
@@ -237,6 +265,17 @@ const struct verb plan_simulate = { .name = "simulate",
 	.cfg_size = sizeof(struct plan_config),
 	.run_given = run_simulate,
 	.common = "gpu " PLAN_COMMON };
+
+const struct verb plan_rankfile = { .name = "rankfile",
+	.operands = "",
+	.summary = "write which rank is on which host, and print what links carry",
+	.opts = plan_rankfile_opts,
+	.cfg_size = sizeof(struct plan_config),
+	.run_given = run_rankfile,
+	.common = "output launcher hostfile cores-per-host force gpu gpus-per-node world-size "
+		  "model num-layers hidden-size seq-length global-batch-size "
+		  "tensor-model-parallel-size pipeline-model-parallel-size "
+		  "context-parallel-size expert-model-parallel-size config" };
 
 const struct verb plan_time = { .name = "time",
 	.operands = "",

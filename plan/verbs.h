@@ -4,7 +4,7 @@
 
 #include "lib/base/cli.h"
 
-extern const struct verb plan_check, plan_mem, plan_draw, plan_simulate, plan_time, plan_search,
-    plan_report;
+extern const struct verb plan_check, plan_mem, plan_draw, plan_simulate, plan_rankfile, plan_time,
+    plan_search, plan_report;
 
 #endif

@@ -44,7 +44,7 @@ column()
 	refused 2 "mplan: unknown verb 'tyme'; --help lists the verbs" mplan tyme
 	run -0 mplan --help
 	help=$output
-	for verb in check mem draw simulate time search; do
+	for verb in check mem draw simulate rankfile time search; do
 		[[ "$help" == *"  $verb "* ]]
 		run -0 mplan "$verb" --help
 		[[ "$output" == "usage: mplan $verb [options]"* ]]
@@ -359,6 +359,46 @@ column()
 	# shellcheck disable=SC2086 # options
 	refused 1 "mplan: 'ranks.svg' exists; --force replaces it" \
 		mplan draw $plan --gpu h100 -o ranks.svg
+}
+
+@test "rankfile: for Open MPI 4 and 5 and Slurm; bytes inside hosts and between them" {
+	plan="--config 8b.conf --world-size 16 --gpu h100 --pipeline-model-parallel-size 4
+		--tensor-model-parallel-size 2 --global-batch-size 16 --use-distributed-optimizer"
+	printf 'n1 slots=8\n# spare\nn2:8\n' >hosts
+	# shellcheck disable=SC2086 # options
+	run -0 --separate-stderr mplan rankfile $plan -o rf --hostfile hosts --cores-per-host 96
+	[ "$stderr" = "mplan: mpirun -np 16 --rankfile rf" ]
+	[ "$(sed -n '2p;9p' rf)" = "$(printf 'rank 1=n1 slot=12-23\nrank 8=n2 slot=0-11')" ]
+	[ "$(wc -l <rf)" = 16 ]
+	# A message is a row of 4096 numbers of 16 bits for each of 2048 tokens; 8 micro batches go
+	# over 3 edges of 4 stages there and back, over one of them between hosts.
+	[ "${lines[0]}" = "exchanges	ranks	inside_host	inside_bytes	between_bytes" ]
+	message=$((2048 * 4096 * 2))
+	[ "${lines[5]}" = "stage	4	2	$((message * 8 * 2 * 2 / 4))	$((message * 8 * 2 / 4))" ]
+	[ "$(column 5 <<<"$output" | head -n 4 | sort -u)" = 0 ]
+	# Where data ranks are the last axis, they are on different hosts, and stages on one.
+	# shellcheck disable=SC2086 # options
+	run -0 --separate-stderr mplan rankfile $plan -o rf5 --launcher openmpi5 \
+		--use-tp-pp-dp-mapping
+	[ "$stderr" = "mplan: mpirun -np 16 --map-by rankfile:file=rf5" ]
+	[ "$(tail -n 1 rf5)" = "rank 15=+n1 slot=7" ]
+	[[ "${lines[4]}" == "data	2	1	0	"[1-9]* ]] && [[ "${lines[5]}" == *"	0" ]]
+	# shellcheck disable=SC2086 # options
+	run -0 --separate-stderr mplan rankfile $plan -o slurm --hostfile hosts --launcher slurm
+	[ "$stderr" = "mplan: SLURM_HOSTFILE=slurm srun --distribution=arbitrary --ntasks=16" ]
+	[ "$(uniq -c slurm | tr -s ' \n' ' ')" = " 8 n1 8 n2 " ]
+	# shellcheck disable=SC2086 # options
+	{
+		refused 2 "mplan: --output: is needed" mplan rankfile $plan
+		refused 1 "mplan: --launcher slurm: needs --hostfile, the names of the hosts" \
+			mplan rankfile $plan -o x --launcher slurm
+		refused 1 "mplan: hosts:1: 8 slots: --gpus-per-node is 4" \
+			mplan rankfile $plan -o x --hostfile hosts --gpus-per-node 4
+		refused 1 "mplan: hosts: 2 hosts of 8 devices: 32 ranks need 4" \
+			mplan rankfile $plan -o x --hostfile hosts --world-size 32
+		refused 1 "mplan: --tensor-model-parallel-size 2: must divide --gpus-per-node 5, so that its ranks share a host" \
+			mplan rankfile $plan -o x --gpus-per-node 5
+	}
 }
 
 @test "simulate: stages wait for the slowest; replicas cost nothing; deviations have a seed" {
