@@ -243,7 +243,8 @@ $(B)/tests/lib.a: $(test_obj)
 
 # A simulator with sanitizers is built by `make SAN=address sim`: it takes minutes, and tests of
 # variants do not need it.
-tests: $(progs) $(unit_bin) $(op_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty) $(recorded) \
+tests: $(progs) $(unit_bin) $(op_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so \
+	$(B)/tests/parity/peers.so $(faulty) $(recorded) \
 	$(routed) $(placed) $(oracle) $(if $(SAN),,$(B)/sim)
 $(unit_bin) $(op_bin) $(gpu_bin) $(fuzz_bin) $(faulty) $(recorded) $(routed) $(placed) \
 	$(unwatched): $(gives)
@@ -298,7 +299,7 @@ $(B)/sim: $(sim_obj) $(B)/tests/sim/product.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(MPILIBS) -ldl $(LIBS)
 # A preloaded library sits below the program, so it is built without the variant's flags.
-$(B)/tests/faults/shim.so: tests/faults/shim.c $(B)/flags
+$(B)/tests/faults/shim.so $(B)/tests/parity/peers.so: $(B)/%.so: %.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) -std=c17 -O2 $(WARN) -MMD -MP -fPIC -shared -o $@ $<
 

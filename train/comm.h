@@ -115,6 +115,9 @@ struct comm_levels {
 	struct comm *all, *inside, *rail;
 };
 struct hosts;
+/* Collective over the world: from here on its long reductions, and what rank 0 gathers, go by two
+ * levels where its ranks are even on several hosts. -1 with a reason. */
+int mpi_levels(struct comm *world, struct err *e);
 /* train/hosts: a communicator of the ranks of l->all, of which what leaves a host is cut in two; it
  * takes over all three. There are several hosts of several ranks. Its share() shares what the ranks
  * of a host have. Events are the backend's. */

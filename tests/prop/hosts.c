@@ -300,6 +300,41 @@ test_placement(struct comm *world)
 	close_pair(&t.p);
 }
 
+/* Rank r has r bytes of its letter. */
+static void
+test_gather_bytes(struct comm *flat, struct comm *two)
+{
+	struct comm *c[] = { flat, two };
+	char letters[RANKS], *all[2];
+	size_t total[2];
+
+	memset(letters, 'a' + flat->rank, sizeof letters);
+	for (int i = 0; i < 2; i++)
+		all[i] = c[i]->ops->gather_bytes(c[i], letters, (size_t)flat->rank, 0, &total[i]);
+	CHECK(total[0] == total[1] && !all[0] == !all[1]);
+	CHECK(!all[0] || memcmp(all[0], all[1], total[0]) == 0);
+	free(all[0]);
+	free(all[1]);
+}
+
+/* The world itself, as two levels and as one. */
+static void
+test_world(struct comm *world)
+{
+	struct err e;
+	struct trial t = { .p = { part_of(world, 0), world, { 0 } }, .count = 5003 };
+
+	CHECK(mpi_pretend_hosts(world, 2, &e) == 0 && mpi_levels(world, &e) == 0);
+	for (int i = 0; i < 2 * TYPES; i++) {
+		t.type = types[i / 2];
+		t.reversed = i % 2;
+		t.seed = (unsigned)i;
+		test_whole(&t, true);
+	}
+	test_gather_bytes(t.p.flat, world);
+	t.p.flat->ops->free(t.p.flat);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -316,6 +351,8 @@ main(int argc, char **argv)
 	prog_rank(world->rank);
 	for (int i = 0; world->size > 1 && i < TRIALS; i++)
 		test_placement(world);
+	if (world->size % 2 == 0)
+		test_world(world);
 	world->ops->barrier(world);
 	world->ops->free(world);
 	mpi_end();

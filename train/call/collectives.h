@@ -12,6 +12,7 @@ enum reduce { REDUCE_SUM, REDUCE_MAX };
 struct comm_reduce {
 	struct tensor x;
 	enum reduce op;
+	int block; /* terms of a block of the sum (lib/base/tree.h); 0: TREE_TERMS */
 };
 
 /* out holds size equal parts, part i from rank i. in may lie in its place inside out. */

@@ -16,6 +16,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
+#include "lib/base/tree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -160,16 +161,14 @@ swap_pieces(struct comm *c, const struct pieces *p)
 
 /* Reduces the arrays of `bytes` each in the staging buffer. */
 static void
-reduce_staged(struct comm *c, char *dst, size_t bytes, enum dtype dtype, enum reduce op)
+reduce_staged(struct comm *c, char *dst, size_t bytes, const struct comm_reduce *a)
 {
 	struct mpi_comm *m = c->impl;
-	struct summands s = { .data = m->staging,
-		.num = c->size,
-		.count = (int64_t)(bytes / dtype_size(dtype)),
-		.dtype = dtype,
-		.to = dtype };
+	enum dtype dtype = a->x.dtype;
+	struct summands s = { m->staging, c->size, (int64_t)(bytes / dtype_size(dtype)), dtype,
+		a->block, dtype };
 
-	reduce_in_order(dst, &s, op);
+	reduce_in_order(dst, &s, a->op);
 }
 
 /* Elements that fit into the staging buffer once for every rank. */
@@ -182,15 +181,15 @@ elements_at_once(const struct comm *c, enum dtype dtype)
 /* One part: each rank reduces a piece of it, then the pieces are gathered in place. The last
  * pieces may be shorter or empty; all ranks compute the same cuts from the part's length. */
 static void
-all_reduce_part(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum reduce op)
+all_reduce_part(struct comm *c, char *data, size_t bytes, const struct comm_reduce *a)
 {
 	struct mpi_comm *m = c->impl;
-	size_t size = dtype_size(dtype), count = bytes / size, ranks = (size_t)c->size;
+	size_t size = dtype_size(a->x.dtype), count = bytes / size, ranks = (size_t)c->size;
 	size_t piece = (count + ranks - 1) / ranks * size;
 	struct pieces p = { data, (ptrdiff_t)piece, piece, bytes };
 
 	swap_pieces(c, &p);
-	reduce_staged(c, data + (size_t)c->rank * piece, piece_bytes(&p, c->rank), dtype, op);
+	reduce_staged(c, data + (size_t)c->rank * piece, piece_bytes(&p, c->rank), a);
 	for (int i = 0; i < c->size; i++) {
 		m->count[i] = (int)piece_bytes(&p, i);
 		m->start[i] = m->count[i] ? i * (int)piece : 0;
@@ -199,6 +198,17 @@ all_reduce_part(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum
 	    MPI_Allgatherv(
 		MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, m->count, m->start, MPI_BYTE, m->mpi),
 	    "a reduction");
+}
+
+/* Of the ranks of each host, then of the hosts, whose sums are subtrees: a rank sends to those of
+ * its host and of its rail, not to all. */
+static void
+reduce_levels(struct mpi_comm *m, const struct comm_reduce *a)
+{
+	struct comm_reduce hosts = { a->x, a->op, TREE_TERMS / m->inside->size };
+
+	m->inside->ops->all_reduce(m->inside, NULL, a);
+	m->rail->ops->all_reduce(m->rail, NULL, &hosts);
 }
 
 /* In place, complete when it returns: st is ignored, as by all of these. The result is the same
@@ -222,12 +232,15 @@ mpi_all_reduce(struct comm *c, struct stream *st, const struct comm_reduce *a)
 
 		mpi_check(c, MPI_Allgather(t->data, n, MPI_BYTE, m->staging, n, MPI_BYTE, m->mpi),
 		    "a reduction");
-		reduce_staged(c, t->data, bytes, t->dtype, a->op);
+		reduce_staged(c, t->data, bytes, a);
+		return;
+	}
+	if (m->inside && dtype_size(t->dtype) > 2) {
+		reduce_levels(m, a);
 		return;
 	}
 	for (size_t done = 0; done < bytes; done += step)
-		all_reduce_part(
-		    c, (char *)t->data + done, min_size(step, bytes - done), t->dtype, a->op);
+		all_reduce_part(c, (char *)t->data + done, min_size(step, bytes - done), a);
 }
 
 /* Adds up what is in the staging buffer, `count` elements of each rank, into p->part from `at`
@@ -451,6 +464,18 @@ collect(struct comm *c, const void *bytes, const uint64_t *len, size_t *total)
 	return all;
 }
 
+/* To rank 0: the first rank of each host collects, and rank 0 hears one rank a host. */
+static char *
+gather_levels(struct mpi_comm *m, const void *bytes, size_t len, size_t *total)
+{
+	char *all = NULL, *host = m->inside->ops->gather_bytes(m->inside, bytes, len, 0, total);
+
+	if (m->inside->rank == 0)
+		all = m->rail->ops->gather_bytes(m->rail, host, *total, 0, total);
+	free(host);
+	return all;
+}
+
 /* At root a buffer of *total bytes, and one more, to free(); NULL elsewhere. Lengths may differ
  * and be 0. */
 static char *
@@ -461,6 +486,10 @@ mpi_gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t
 		 *every = c->rank == root ? mem_alloc((size_t)c->size, sizeof *every) : NULL;
 	char *all = NULL;
 
+	if (m->inside && root == 0) {
+		free(every);
+		return gather_levels(m, bytes, len, total);
+	}
 	*total = 0;
 	if (c->size > 1)
 		mpi_check(c,
@@ -509,6 +538,10 @@ mpi_free(struct comm *c)
 		free(m->staging);
 	else if (m->mpi != MPI_COMM_NULL)
 		mpi_check(c, MPI_Comm_free(&m->mpi), "the end of a communicator");
+	if (m->inside) {
+		m->inside->ops->free(m->inside);
+		m->rail->ops->free(m->rail);
+	}
 	mpi_places_close(&m->places);
 	free(m->request);
 	free(m->count);

@@ -20,8 +20,11 @@ struct mpi_comm {
 	bool owns_staging;
 	MPI_Request *request;
 	size_t num_requests, max_requests;
-	int *count, *start;   /* one per rank, for MPI_Allgatherv */
-	struct places places; /* of the world alone */
+	int *count, *start; /* one per rank, for MPI_Allgatherv */
+	/* of the world alone; the second and third where ranks are even on several hosts, else
+	 * NULL */
+	struct places places;
+	struct comm *inside, *rail;
 };
 
 /* Collective over the world. */

@@ -109,3 +109,17 @@ mpi_pretend_hosts(struct comm *world, int64_t hosts, struct err *e)
 	free(key);
 	return rc < 0 ? -1 : 0;
 }
+
+int
+mpi_levels(struct comm *world, struct err *e)
+{
+	struct mpi_comm *m = world->impl;
+	struct hosts h;
+
+	hosts_of(&h, m->places.host, world->size, world->rank);
+	if (h.count == 1 || h.inside == 1)
+		return 0;
+	m->inside = world->ops->split(COMM_HERE(world), h.own, world->rank, e);
+	m->rail = world->ops->split(COMM_HERE(world), h.place, world->rank, e);
+	return m->inside && m->rail ? 0 : -1;
+}

@@ -84,7 +84,7 @@ nccl_all_reduce(struct comm *c, struct stream *st, const struct comm_reduce *a)
 	if (c->size == 1 || count == 0)
 		return;
 	if (a->op == REDUCE_SUM && dtype_is_float(t->dtype))
-		nccl_sums_all(&g->sums, c, st, t);
+		nccl_sums_all(&g->sums, c, st, a);
 	else
 		nccl_ok(c,
 		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype),

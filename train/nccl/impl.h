@@ -46,7 +46,7 @@ int nccl_sums_open(struct sums *s, struct device *d, size_t bytes, struct err *e
 /* Nothing is queued any more. */
 void nccl_sums_close(struct sums *s, struct device *d);
 /* As comm_ops.all_reduce of sums. */
-void nccl_sums_all(struct sums *s, struct comm *c, struct stream *st, const struct tensor *t);
+void nccl_sums_all(struct sums *s, struct comm *c, struct stream *st, const struct comm_reduce *a);
 /* As comm_ops.reduce_scatter_parts, once all parts are made; the slots are those of p. */
 void nccl_sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p);
 #define CALL(name, type) void nccl_##name(struct comm *, struct stream *, const struct type *);

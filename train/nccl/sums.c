@@ -103,8 +103,9 @@ nccl_sums_scatter(struct comm *c, struct stream *st, const struct comm_parts *p)
  */
 
 void
-nccl_sums_all(struct sums *s, struct comm *c, struct stream *st, const struct tensor *t)
+nccl_sums_all(struct sums *s, struct comm *c, struct stream *st, const struct comm_reduce *a)
 {
+	const struct tensor *t = &a->x;
 	struct tensor all = tensor_flat(t);
 	int64_t count = all.shape[0],
 		room = tensor_elements(&s->room) / c->size / (int64_t)dtype_size(t->dtype);
@@ -120,7 +121,8 @@ nccl_sums_all(struct sums *s, struct comm *c, struct stream *st, const struct te
 			      terms = tensor_2d(s->room.data, t->dtype, c->size, n);
 
 		nccl_all_gather(c, st, &(struct comm_gather){ terms, piece });
-		st->ops->sum(st, &(struct sum){ .y = piece, .others = terms, .own = -1 });
+		st->ops->sum(
+		    st, &(struct sum){ .y = piece, .others = terms, .own = -1, .block = a->block });
 	}
 	backend_cuda.record(st, s->passed);
 }

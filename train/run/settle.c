@@ -68,7 +68,8 @@ settle(struct train_config *c, struct comm *world, struct err *e)
 	struct train_parsed parsed;
 	int rc;
 
-	if (o->pretend_hosts > 1 && mpi_pretend_hosts(world, o->pretend_hosts, e) < 0)
+	if ((o->pretend_hosts > 1 && mpi_pretend_hosts(world, o->pretend_hosts, e) < 0) ||
+	    mpi_levels(world, e) < 0)
 		return -1;
 	train_keep(c, &parsed);
 	if (claims)
