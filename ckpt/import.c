@@ -26,7 +26,8 @@ static const struct opt import_opts[] = {
 	    .off = offsetof(struct import_config, model),
 	    .unit = "FILE",
 	    .help = "a config.json (or its directory) that says the model of a checkpoint in "
-		    "torch_dist without Megatron-LM's args, such as of Megatron-Bridge and NeMo" },
+		    "torch_dist without Megatron-LM's args, such as of Megatron-Bridge and NeMo, "
+		    "or of Meta's files in place of their params.json" },
 	{ .name = "vocab-size",
 	    .type = OPT_INT,
 	    .off = offsetof(struct import_config, vocab_size),

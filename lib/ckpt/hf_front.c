@@ -10,6 +10,7 @@
 #include "lib/base/mem.h"
 #include "lib/ckpt/ckpt_impl.h"
 #include "lib/ckpt/hf_front.h"
+#include "lib/ckpt/meta_dir.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -35,14 +36,6 @@ has(const char *dir, const char *name)
 	char path[CKPT_PATH_BYTES];
 
 	return ckpt_join(path, dir, name) && io_exists(path);
-}
-
-/* Meta's and Mistral's own form. */
-static bool
-is_consolidated(const char *dir)
-{
-	return ckpt_has_entry(dir, "consolidated", ".safetensors") ||
-	    ckpt_has_entry(dir, "consolidated", ".pth");
 }
 
 /* model.VARIANT.safetensors, or pytorch_model.VARIANT.bin, of one file or with an index. */
@@ -96,18 +89,25 @@ list_variants(const char *dir, struct str *out)
 }
 
 bool
+hf_front_has_weights(const char *dir)
+{
+	for (int i = 0; i < WEIGHTS; i++)
+		if (has(dir, weights[i].name))
+			return true;
+	return false;
+}
+
+bool
 hf_front_is(const char *path)
 {
 	char dir[IO_PATH];
 	struct str variants = { 0 };
-	bool found = false;
+	bool found;
 	struct err why;
 
 	if (hub_snapshot(path, dir, &why) < 0)
 		return io_is_dir(path);
-	for (int i = 0; i < WEIGHTS; i++)
-		found |= has(dir, weights[i].name);
-	found = found || has(dir, adapter) || is_consolidated(dir) ||
+	found = hf_front_has_weights(dir) || has(dir, adapter) ||
 	    list_variants(dir, &variants) > 0 || (strcmp(dir, path) && has(dir, "config.json"));
 	str_release(&variants);
 	return found;
@@ -139,10 +139,6 @@ refuse(const char *dir, struct err *e)
 
 	if (has(dir, adapter))
 		return refuse_adapter(dir, e);
-	if (is_consolidated(dir))
-		return err_at(e, dir, 0,
-		    "holds consolidated files in the form of Meta or Mistral, which is not read: "
-		    "give the model in the form of transformers");
 	if (list_variants(dir, &variants) > 0)
 		err_at(e, dir, 0,
 		    "holds variants of the weights alone: %s; rename the files of one, such as "
@@ -164,7 +160,7 @@ note_others(struct hf_front *f, int chosen)
 		if (has(f->dir, weights[i].name) && weights[i].is_bin != f->is_bin)
 			str_addf(&f->notes, "%s: %s is not read, since %s is there\n", f->dir,
 			    weights[i].name, f->file);
-	if (is_consolidated(f->dir))
+	if (meta_dir_is(f->dir))
 		str_addf(&f->notes, "%s: consolidated files are not read, since %s is there\n",
 		    f->dir, f->file);
 }

@@ -23,6 +23,8 @@ struct hf_front {
 
 /* Whether the path is of such a form, including those that are refused. */
 bool hf_front_is(const char *path);
+/* Whether a directory has weights in a form that is read. */
+bool hf_front_has_weights(const char *dir);
 /* Finds the weights. -1 with what the path is in their place. hf_front_release in every case. */
 int hf_front_open(struct hf_front *f, const char *path, struct err *e);
 void hf_front_release(struct hf_front *f);

@@ -18,10 +18,10 @@
 
 enum { CONVERT_CHUNK = 1 << 20 }; /* elements */
 
-/* In the order in which they are asked. Hugging Face first: such a directory may lie anywhere, also
- * where a run saves. */
-static const struct source_kind *const kinds[] = { &source_hf, &source_torch, &source_torch_dist,
-	&source_ckpt, NULL };
+/* In the order in which they are asked. Those of downloads first: such a directory may lie
+ * anywhere, also where a run saves. */
+static const struct source_kind *const kinds[] = { &source_meta, &source_hf, &source_torch,
+	&source_torch_dist, &source_ckpt, NULL };
 
 /* What is of no kind, or cannot be looked at, is opened as a checkpoint of ours, which gives the
  * reason. */

@@ -107,7 +107,8 @@ struct source_kind {
 	void (*close)(struct source *s);
 };
 
-extern const struct source_kind source_ckpt, source_hf, source_torch, source_torch_dist;
+extern const struct source_kind source_ckpt, source_hf, source_meta, source_torch,
+    source_torch_dist;
 
 /* The first kind that the path is of; when there is none, the reason says what the path is. */
 struct source *source_open(const char *path, struct err *e);

@@ -275,6 +275,38 @@ config_rest_release(struct config_rest *rest)
 	str_release(&rest->notes);
 }
 
+/* Reads what a file says; name is for messages. */
+static const struct family *
+read_root(const struct json_value *root, const char *name, struct model_config *c,
+    struct config_rest *rest, struct err *e)
+{
+	const struct family *f = NULL;
+	struct json_value config, *items = NULL;
+	struct err why;
+
+	config = text_config(root, &items);
+	if (config.type != JSON_OBJECT) {
+		err_at(e, name, 0, "not a JSON object");
+	} else if (read_members(c, &config, &f, &why) < 0) {
+		err_at(e, name, 0, "%s", why.msg);
+		f = NULL;
+	} else if (rest) {
+		read_besides(f, &config, root, name, rest);
+	}
+	free(items);
+	return f;
+}
+
+const struct family *
+family_parse_config(const char *text, const char *name, struct model_config *c, struct err *e)
+{
+	struct json *j = json_parse(text, strlen(text), name, e);
+	const struct family *f = j ? read_root(json_root(j), name, c, NULL, e) : NULL;
+
+	json_free(j);
+	return f;
+}
+
 /*
  * path may be the directory. 16 MiB is far above any config. On failure returns NULL with a message
  * that names the file, and c is undefined.
@@ -284,9 +316,7 @@ family_read_config(
     const char *path, struct model_config *c, struct config_rest *rest, struct err *e)
 {
 	char dir[IO_PATH], file[IO_PATH + 16];
-	const struct family *f = NULL;
-	struct json_value config, *items = NULL;
-	struct err why;
+	const struct family *f;
 	struct json *j;
 
 	if (rest)
@@ -298,18 +328,7 @@ family_read_config(
 	if (hub_check_pointer(file, e) < 0)
 		return NULL;
 	j = json_read_python(file, 1 << 24, e);
-	if (!j)
-		return NULL;
-	config = text_config(json_root(j), &items);
-	if (config.type != JSON_OBJECT) {
-		err_at(e, file, 0, "not a JSON object");
-	} else if (read_members(c, &config, &f, &why) < 0) {
-		err_at(e, file, 0, "%s", why.msg);
-		f = NULL;
-	} else if (rest) {
-		read_besides(f, &config, json_root(j), file, rest);
-	}
-	free(items);
+	f = j ? read_root(json_root(j), file, c, rest, e) : NULL;
 	json_free(j);
 	return f;
 }

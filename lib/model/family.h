@@ -77,6 +77,9 @@ void config_rest_release(struct config_rest *rest);
  * first and released by the caller in every case. */
 const struct family *family_read_config(
     const char *path, struct model_config *c, struct config_rest *rest, struct err *e);
+/* Reads the text of a config.json alike; name is for messages. */
+const struct family *family_parse_config(
+    const char *text, const char *name, struct model_config *c, struct err *e);
 /* Writes the config.json of a model, dtype as torch names it. */
 void family_write_config(
     const struct family *f, const struct model_config *c, const char *torch_dtype, struct str *out);

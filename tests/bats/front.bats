@@ -80,9 +80,6 @@ same()
 	cp -R plain variant
 	mv variant/model.safetensors variant/model.fp16.safetensors
 	refuses variant "variant: holds variants of the weights alone: fp16; rename the files of one, such as model.fp16.safetensors to model.safetensors"
-	cp -R plain meta
-	mv meta/model.safetensors meta/consolidated.safetensors
-	refuses meta "meta: holds consolidated files in the form of Meta or Mistral, which is not read: give the model in the form of transformers"
 }
 
 @test "blocks of FP8 are decoded alike by every tool; other methods are refused by name" {
@@ -124,6 +121,61 @@ mckpt: other: is quantised by fp8 in blocks of no known size; start from the unq
 	fails 1 "mexport: plain: is quantised by unheard-of; start from the unquantised model" \
 		mexport plain bad
 	[ ! -e bad ]
+}
+
+@test "files of Meta and Mistral: one, ranks with rows or columns of the table, safetensors" {
+	meta=$TOP/tests/golden/ckpt/meta
+	mexport -q "$meta/hf" out-hf
+	for form in one two three mistral; do
+		cp -R "$meta/$form" "$form"
+		fails 0 "mckpt: $form/params.json: not read: unheard_of" mckpt import "$form" ck
+		mexport -q ck out
+		mexport -q "$form" out-direct
+		for out in out out-direct; do
+			cmp $out/model.safetensors out-hf/model.safetensors
+			cmp $out/config.json out-hf/config.json
+		done
+		mckpt verify -q "$form"
+		mckpt import -q --model "$meta/hf" "$form" of-model
+		mckpt diff -q of-model "$meta/hf" >diff
+		rm -r ck out out-direct of-model
+	done
+	mtrain -q --model "$meta/hf" --pretrained-checkpoint two --num-threads 1 --mock-data \
+		--seq-length 8 --micro-batch-size 1 --global-batch-size 1 --train-iters 1 --lr 1e-3 --eval-iters 0
+	printf x | dd of=two/consolidated.01.pth bs=1 seek=2500 conv=notrunc status=none
+	run --separate-stderr mckpt verify two
+	[ "$status" = 1 ]
+	[[ $stderr == *"two/consolidated.01.pth: record 'consolidated.01/data/0' does not match its CRC-32"* ]]
+}
+
+@test "files of Meta and Mistral: what is missing, or another model, is said" {
+	meta=$TOP/tests/golden/ckpt/meta
+	# changed FORM SCRIPT LINE...: with params.json changed by a script of sed
+	changed() {
+		rm -rf x
+		cp -R "$meta/$1" x
+		sed -i "$2" x/params.json
+		shift 2
+		fails 1 "$(printf 'mckpt: %s\n' "$@")" mckpt import x ck
+	}
+	changed one 's/"unheard_of"/"use_scaled_rope"/' 'x/params.json: "use_scaled_rope" does not say the scaling'"'"'s factor; mckpt import --model config.json says the model instead'
+	changed one 's/"unheard_of": 1/"moe": {"num_experts": 8}/' \
+		'x/params.json: "moe" is set, which is not supported'
+	changed one 's/"n_heads"/"heads"/' 'x/params.json: "n_heads" is missing'
+	changed two 's/"n_kv_heads": 2/"n_kv_heads": 4/' 'x/params.json: not read: unheard_of' \
+		"x: tensor 'layers.0.attention.wk.weight' has shape [4, 16] in each file, params.json needs [16, 16] (and 3 more; mckpt verify lists them)"
+	rm x/consolidated.00.pth
+	fails 1 "mckpt: x: 'consolidated.00.pth' is missing: 'consolidated.01.pth' is there" \
+		mckpt import x ck
+	mv x/consolidated.01.pth x/consolidated.00.pth
+	rm x/params.json
+	fails 1 "mckpt: cannot open 'x/params.json': No such file or directory" mckpt import x ck
+	sed 's/"llama"/"qwen2"/' "$meta/hf/config.json" >qwen.json
+	fails 1 "mckpt: qwen.json: is of the family qwen2; those of Meta's and Mistral's files are llama and mistral" \
+		mckpt import --model qwen.json "$meta/one" ck
+	cp "$meta/one/consolidated.00.pth" "$meta/one/params.json" plain
+	fails 0 "mckpt: plain: consolidated files are not read, since model.safetensors is there" \
+		mckpt import plain ck
 }
 
 @test "members of config.json that nobody reads are named" {

@@ -26,7 +26,7 @@ longest()
 {
 	case $1 in
 	jsonl | spm_text | sentence | pretok | options | json | argv) echo 1024 ;;
-	torch_dir) echo 32768 ;;
+	torch_dir | meta) echo 32768 ;;
 	*) echo 8192 ;;
 	esac
 }
