@@ -410,6 +410,16 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	works $null --load s --save s --data-change mask
 	[[ "$stderr" != *"new list"* ]]
 	fails 2 "--loss-mask some: must be one of use, ignore" $null --loss-mask some
+	# Each document of a sample counts as one; of a sample that is one document all labels do.
+	works $null --data-change mask --loss-per document --metrics-file document.jsonl
+	works $null --data-change mask --metrics-file token.jsonl
+	[ "$(losses document.jsonl)" != "$(losses token.jsonl)" ]
+	alone="--sample-packing best-fit --seq-length 29 --max-position-embeddings 32"
+	works $null $alone --loss-per document --metrics-file document.jsonl
+	works $null $alone --metrics-file token.jsonl
+	paste <(losses document.jsonl) <(losses token.jsonl) | awk '
+		{ d = $1 - $2; if (d * d > 1e-10) exit 1 } END { exit NR != 8 }'
+	fails 2 "--loss-per document: --mock-data has no documents" --mock-data --loss-per document
 	# Wrong masks end the run before its first step, with a line.
 	printf '\2' | dd of=x_ids_document_mask.bin bs=1 seek=40 conv=notrunc status=none
 	rm x_ids_document_mask.sum

@@ -120,12 +120,13 @@ read_step(struct data_reader *r, const struct train_config *c, int step, struct 
 		for (int j = 0; j < c->plan.layout.data_parallel_size; j++) {
 			struct data_place at = { SPLIT_TRAIN,
 				pipeline_first_sample(&c->plan, step * GLOBAL, m, 0), j };
-			int64_t first = pipeline_first_sample(&c->plan, step * GLOBAL, m, j), n;
+			int64_t first = pipeline_first_sample(&c->plan, step * GLOBAL, m, j);
+			double n;
 
 			CHECK(first == next);
 			n = data_batch(r, &at, &x, &e);
 			CHECK(n >= 0);
-			out->unmasked[step] += n;
+			out->unmasked[step] += (int64_t)n;
 			for (int64_t i = 0; i < b; i++)
 				add_sample(h, b, i);
 			next = first + b;

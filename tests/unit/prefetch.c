@@ -45,7 +45,7 @@ step(struct prefetch *p, const struct engine *engine, int set, int64_t first)
 	for (int m = 0; m < M; m++) {
 		struct data_place at = { set, pipeline_first_sample(&engine->plan, first, m, 0),
 			0 };
-		int64_t counted = data_batch(reader, &at, &want, &e);
+		double counted = data_batch(reader, &at, &want, &e);
 		struct batch have;
 
 		CHECK(counted >= 0);

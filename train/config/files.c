@@ -82,14 +82,17 @@ check_apart(const struct train_config *c, struct err *e)
 	    ? "sample-packing best-fit"
 	    : "dataloader-inter-document-masking";
 
-	if (!train_documents_apart(&c->o))
+	if (c->o.loss_per == LOSS_PER_DOCUMENT)
+		option = "loss-per document";
+	else if (!train_documents_apart(&c->o))
 		return 0;
 	if (c->o.mock_data)
 		return err_set(e, "--%s: --mock-data has no documents", option);
 	if (c->o.fim.on)
 		return err_set(e, "--%s and --fim-data exclude each other", option);
-	return c->plan.shape.qk_clip ? err_set(e, "--%s and --qk-clip exclude each other", option)
-				     : 0;
+	return c->plan.shape.qk_clip && train_documents_apart(&c->o)
+	    ? err_set(e, "--%s and --qk-clip exclude each other", option)
+	    : 0;
 }
 
 /* Reads the lists of corpora and checks that their files exist. Options that look for ends of

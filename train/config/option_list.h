@@ -172,6 +172,9 @@
 	   "end-of-document token is needed; best-fit always does") \
 	DO(CHOICE, VALUE, "loss-mask", loss_mask, loss_masks, "use", \
 	   "the masks of datasets, which say what tokens the loss counts, or all tokens count") \
+	DO(CHOICE, VALUE, "loss-per", loss_per, loss_pers, "token", \
+	   "the loss is a mean over tokens, or over documents: those of a document in a sample " \
+	   "weigh one together") \
 	DO(FLAG, VALUE, "eod-mask-loss", eod_mask_loss, \
 	   "no loss where the input is the end of a document") \
 	DO(FLAG, VALUE, "calculate-per-token-loss", calculate_per_token_loss, \

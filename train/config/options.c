@@ -52,6 +52,7 @@ static const char *const dataloaders[] = { "single", "cyclic", NULL };
 static const char *const tokenizer_words[] = { "PretrainedFromHF", "HuggingFaceTokenizer",
 	"HFTokenizer", "HuggingFaceTokenizer", NULL };
 static const char *const data_changes[] = { "refuse", "restart", "exclude-seen", "mask", NULL };
+static const char *const loss_pers[] = { "token", "document", NULL };
 static const char *const loss_masks[] = { "use", "ignore", NULL };
 
 const struct opt mtrain_opts[] = {

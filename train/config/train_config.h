@@ -61,6 +61,7 @@ enum data_change {
 	DATA_CHANGE_EXCLUDE_SEEN,
 	DATA_CHANGE_MASK
 };
+enum loss_per { LOSS_PER_TOKEN, LOSS_PER_DOCUMENT };
 enum loss_mask { LOSS_MASK_USE, LOSS_MASK_IGNORE };
 
 /* What is reported of the times of all ranks: --timing-log-option. */

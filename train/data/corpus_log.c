@@ -157,7 +157,7 @@ add_losses(struct corpus_log *l, int microbatch)
 		dtype_convert(
 		    &value, DTYPE_F64, loss + (size_t)t * width, memory_compute(s->dtype), 1);
 		sum[0] += m * value;
-		sum[1] += m != 0;
+		sum[1] += m;
 	}
 }
 

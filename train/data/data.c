@@ -22,7 +22,7 @@ struct data_reader {
 	int64_t *samples;         /* [b] */
 	int64_t *ids;             /* [s + 1] */
 	uint8_t *mask;            /* [s + 1]; NULL: no corpus has a mask */
-	/* [s + 1] each, where documents are apart by their places; begin NULL: by eod, or not */
+	/* [s + 1] each, where the places of documents count; begin NULL: they do not */
 	int32_t *begin;
 	struct sample_part *part;
 	struct sample one; /* [s] each */
@@ -49,7 +49,7 @@ bool
 data_masks(const struct data *d)
 {
 	return d->options.eod_mask_loss || d->options.pad >= 0 || d->c->o.fim.on || d->masked ||
-	    train_documents_apart(&d->c->o);
+	    train_documents_apart(&d->c->o) || d->c->o.loss_per == LOSS_PER_DOCUMENT;
 }
 
 int64_t
@@ -104,7 +104,8 @@ data_reader_new(const struct data *d)
 	r->sampler = mem_zalloc((size_t)d->num_sets, sizeof(struct sampler *));
 	r->samples = mem_alloc((size_t)(train > other ? train : other), sizeof *r->samples);
 	r->ids = mem_alloc(n + 1, sizeof *r->ids);
-	if (d->corpora && train_documents_apart(&d->c->o)) {
+	if (d->corpora &&
+	    (train_documents_apart(&d->c->o) || d->c->o.loss_per == LOSS_PER_DOCUMENT)) {
 		r->begin = mem_alloc(n + 1, sizeof *r->begin);
 		r->part = mem_alloc(n + 1, sizeof *r->part);
 	}
@@ -269,6 +270,23 @@ find_begins(struct data_reader *r, const struct set *s, int64_t sample)
 	}
 }
 
+/* Divides the weight of every label of a sample of n tokens by the sum of those of its document in
+ * this sample, so that each document counts as one. Before the rows are dealt to context ranks. */
+static void
+weigh_documents(struct data_reader *r, int64_t n)
+{
+	float *weight = r->one.loss_mask;
+
+	for (int64_t t = 1, end; t < n; t = end) {
+		double sum = 0;
+
+		for (end = t; end < n && r->begin[end] == r->begin[t]; end++)
+			sum += (double)weight[end - 1];
+		for (int64_t k = t; k < end && sum > 0; k++)
+			weight[k - 1] = (float)((double)weight[k - 1] / sum);
+	}
+}
+
 /* Sample i of a set, with its inputs and labels, in r->one. */
 static int
 make_sample(struct data_reader *r, const struct set *s, int64_t sample, struct err *e)
@@ -283,8 +301,14 @@ make_sample(struct data_reader *r, const struct set *s, int64_t sample, struct e
 		return -1;
 	if (r->begin)
 		find_begins(r, s, sample);
-	sample_assemble(
-	    &d->options, &(struct sample_tokens){ r->ids, n, r->mask, r->begin }, len, &r->one);
+	sample_assemble(&d->options,
+	    &(struct sample_tokens){ .id = r->ids,
+		.count = n,
+		.mask = r->mask,
+		.begin = train_documents_apart(&d->c->o) ? r->begin : NULL },
+	    len, &r->one);
+	if (d->c->o.loss_per == LOSS_PER_DOCUMENT)
+		weigh_documents(r, n);
 	for (int64_t label = kept; label < n; label++)
 		if (label > 0)
 			r->one.loss_mask[label - 1] = 0;
@@ -306,14 +330,15 @@ empty_sample(struct sample *one, int64_t s)
 
 /* Copies the part of sample i of b that a context rank holds to every b-th row of a batch, which is
  * the layers' order of tokens, and the starts of its documents, or of those of the whole sample if
- * attention reads all of it. Returns the number of tokens that the loss counts. */
-static int64_t
+ * attention reads all of it. Returns the weight of the tokens that the loss counts. */
+static double
 add_sample(
     const struct data_reader *r, const struct data_place *at, int64_t i, const struct batch *out)
 {
 	const struct run_plan *p = &r->d->c->plan;
 	const struct sample *one = &r->one;
-	int64_t b = data_micro_batch(r->d, r->d->set[at->set].which), row = i, unmasked = 0;
+	int64_t b = data_micro_batch(r->d, r->d->set[at->set].which), row = i;
+	double weight = 0;
 	struct position_range has[POSITION_RANGES];
 	int n = layout_positions(&p->layout, p->shape.seq_length, at->context, has);
 
@@ -323,10 +348,10 @@ add_sample(
 			out->labels[row] = one->labels[t];
 			out->positions[row] = one->position_ids[t];
 			out->loss_mask[row] = one->loss_mask[t];
-			unmasked += one->loss_mask[t] != 0;
+			weight += (double)one->loss_mask[t];
 		}
 	if (!out->documents)
-		return unmasked;
+		return weight;
 	if (p->shape.context_form == CONTEXT_HEADS) {
 		has[0] = (struct position_range){ 0, p->shape.seq_length };
 		n = 1;
@@ -335,17 +360,18 @@ add_sample(
 	for (int k = 0; k < n; k++)
 		for (int64_t t = has[k].first; t < has[k].first + has[k].count; t++, row += b)
 			out->documents[row] = one->documents[t];
-	return unmasked;
+	return weight;
 }
 
 /* All samples are requested from the disk before the first is read. */
-int64_t
+double
 data_batch(
     struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e)
 {
 	const struct data *d = r->d;
 	const struct set *s = &d->set[at->set];
-	int64_t b = data_micro_batch(d, s->which), len = d->c->plan.shape.seq_length, unmasked = 0;
+	int64_t b = data_micro_batch(d, s->which), len = d->c->plan.shape.seq_length;
+	double weight = 0;
 
 	if (data_samples(r, at, r->samples, e) < 0)
 		return -1;
@@ -357,7 +383,7 @@ data_batch(
 			empty_sample(&r->one, len);
 		else if (make_sample(r, s, r->samples[i], e) < 0)
 			return -1;
-		unmasked += add_sample(r, at, i, out);
+		weight += add_sample(r, at, i, out);
 	}
-	return unmasked;
+	return weight;
 }

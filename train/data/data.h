@@ -59,10 +59,11 @@ struct data_reader *data_reader_new(const struct data *d);
 void data_reader_free(struct data_reader *r);
 /*
  * Reads a micro batch into the caller's arrays; samples after the last one of an evaluation are
- * fully masked. Returns the unmasked tokens of its rows, or -1 with a reason that names dataset and
+ * fully masked. Returns the weight of the tokens of its rows that the loss counts, one each but
+ * with --loss-per document, or -1 with a reason that names dataset and
  * document when a token is not in the vocabulary.
  */
-int64_t data_batch(
+double data_batch(
     struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e);
 /* The numbers of its samples in the set, as many as a micro batch of it has; -1: after the last
  * one. */

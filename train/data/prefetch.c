@@ -17,6 +17,7 @@
 #include "train/data/prefetch.h"
 #include "train/step/pipeline.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ enum { TRAINING, EVALUATION, RINGS };
 struct entry {
 	struct batch batch;
 	struct prefetch_key key;
-	int64_t tokens;
+	double tokens;  /* the weight of those that the loss counts */
 	struct err err; /* when tokens is -1 */
 };
 
@@ -306,10 +307,10 @@ await(struct prefetch *p, struct ring *r, int count)
 	p->stats.seconds += clock_seconds() - start;
 }
 
-int64_t
+double
 prefetch_tokens(struct prefetch *p, struct prefetch_key k, int count)
 {
-	int64_t tokens = 0;
+	double tokens = 0;
 	struct ring *r;
 
 	pthread_mutex_lock(&p->lock);
@@ -318,13 +319,13 @@ prefetch_tokens(struct prefetch *p, struct prefetch_key k, int count)
 		BUG("%d batches are asked for, and there is room for %d", count, r->size);
 	await(p, r, count);
 	for (int i = 0; i < count; i++)
-		tokens += int64_max(0, r->entry[(r->taken + i) % r->size].tokens);
+		tokens += fmax(0, r->entry[(r->taken + i) % r->size].tokens);
 	pthread_mutex_unlock(&p->lock);
 	return tokens;
 }
 
 /* The run waits for its first batch; later ones are ready unless the disk is slow. */
-int64_t
+double
 prefetch_batch(struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err)
 {
 	struct ring *r;

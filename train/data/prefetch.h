@@ -38,11 +38,11 @@ void prefetch_start(struct prefetch *p, int64_t consumed);
 /* Like data_batch; after a failure the batch is valid too, without a token that counts. A request
  * for another micro batch than the next of its kind (training, evaluation) restarts reading from
  * it. */
-int64_t prefetch_batch(
+double prefetch_batch(
     struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err);
 /* Waits until the next `count` micro batches of training, from k on, are read, of which none may be
- * with the device; returns how many of their tokens count. */
-int64_t prefetch_tokens(struct prefetch *p, struct prefetch_key k, int count);
+ * with the device; returns the weight of their tokens, as data_batch does. */
+double prefetch_tokens(struct prefetch *p, struct prefetch_key k, int count);
 /* The device has passed all copies of batches that were given out: they may be filled again. */
 void prefetch_passed(struct prefetch *p);
 struct prefetch_stats prefetch_stats(struct prefetch *p);

@@ -40,7 +40,7 @@ load(void *ctx, int microbatch, struct batch *out)
 	struct run *r = ctx;
 	struct prefetch_key key = { r->set, r->first_sample, microbatch };
 	struct err err;
-	int64_t tokens;
+	double tokens;
 
 	if (r->first.tokens) {
 		*out = r->first;
@@ -135,7 +135,7 @@ router_factor(const struct run *r)
 	if (!iteration_counts_first(r))
 		return 1;
 	if (e->first_stage && e->coord[AX_TP] == 0)
-		counted = (double)prefetch_tokens(r->prefetch,
+		counted = prefetch_tokens(r->prefetch,
 		    (struct prefetch_key){ SPLIT_TRAIN, r->at.consumed_samples, 0 },
 		    run_microbatches(&e->plan, samples));
 	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
@@ -172,7 +172,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 	mine[TOTAL_DIFFERENT] = hashes_differ(e, r->different);
 	mine[TOTAL_ZEROS] = scalar[SCALAR_ZEROS];
 	if (e->first_stage && e->coord[AX_TP] == 0)
-		mine[TOTAL_TOKENS] = (double)r->tokens;
+		mine[TOTAL_TOKENS] = r->tokens;
 	mine[TOTAL_JOULES] = energy_lap(r->energy);
 	mine[TOTAL_BAD_DATA] = r->bad_data.msg[0] != '\0';
 	mine[TOTAL_LATE] = first && o->exit_duration_in_mins > 0 &&
@@ -211,7 +211,7 @@ totals(struct run *r)
 static double
 mean(const struct run *r, enum total sum)
 {
-	return r->total[sum] / fmax(r->total[TOTAL_TOKENS], 1);
+	return r->total[sum] / (r->total[TOTAL_TOKENS] > 0 ? r->total[TOTAL_TOKENS] : 1);
 }
 
 /* --- a training step -------------------------------------------------------------------------- */

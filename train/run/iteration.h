@@ -78,13 +78,14 @@ struct run {
 	struct run_parts parts;
 	/* of the current pass */
 	int set;
-	int64_t first_sample, tokens;
+	int64_t first_sample;
+	double tokens; /* the weight of those that the loss counts */
 	/* what is wrong with a batch of this rank; empty: nothing */
 	struct err bad_data;
 	/* of a step under --verify-interval: the first micro batch, which runs again if it has
-	 * tokens; how many of them its loss counts; what differed on this rank */
+	 * tokens; the weight of those that its loss counts; what differed on this rank */
 	struct batch first;
-	int64_t first_tokens;
+	double first_tokens;
 	char different[128];
 	double scalar[SCALAR_COUNT]; /* of this rank, as they were read last */
 	double total[TOTAL_COUNT];   /* of the last step or evaluation, the same on all ranks */
