@@ -156,20 +156,29 @@ ring(const struct run_case *r, int64_t size, double inside, double bytes)
 	return seconds;
 }
 
-/* Those of an exchange that differ on these axes alone. */
-static struct exchange_ranks
-ranks_along(const struct run_case *r, unsigned axes)
+/* Reduce-scatter and all-gather, one direction each. bytes is the size of the array, not of the
+ * traffic. */
+static double
+all_reduce(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 {
-	struct exchange_ranks e = { 1, 1, 1 };
+	return 2 * ring(r, size, near(r, size, stride), bytes);
+}
+
+/* A ring of the ranks that differ on these axes alone. */
+static double
+ring_along(const struct run_case *r, unsigned axes, double bytes)
+{
+	double inside = 1;
+	int64_t size = 1;
 
 	for (int a = 0; a < AX_COUNT; a++)
 		if (axes & AX_BIT(a)) {
 			int64_t n = layout_size(r->layout, (enum axis)a);
 
-			e.size *= (double)n;
-			e.inside *= near(r, n, layout_stride(r->layout, (enum axis)a));
+			size *= n;
+			inside *= near(r, n, layout_stride(r->layout, (enum axis)a));
 		}
-	return e;
+	return ring(r, size, inside, bytes);
 }
 
 double
@@ -192,33 +201,22 @@ message(const struct run_case *r, double bytes)
 	    r, bytes, (double)(p * layout_stride(r->layout, AX_PP)) <= r->hw->gpus_per_node);
 }
 
-struct exchange_ranks
-price_ranks(const struct run_case *r, const struct operation *o)
+static double
+exchange(const struct run_case *r, const struct operation *o)
 {
 	const struct layout *l = r->layout;
 	int64_t holders = layout_expert_holders(l), same = layout_expert_data_ranks(l);
 
 	if (o->axes == OPERATION_EXPERT_DATA)
-		return (struct exchange_ranks){ (double)same, near(r, same, holders), 1 };
+		return ring(r, same, near(r, same, holders), o->bytes);
 	if (o->class == OPERATION_EXPERTS)
-		return (struct exchange_ranks){ (double)holders, near(r, holders, 1), 1 };
-	if (o->axes == AX_BIT(AX_PP)) /* the ends of a pipeline, there and back */
-		return (struct exchange_ranks){ 2,
-			near(r, 2, layout_stride(l, AX_PP) * (l->pipeline_model_parallel_size - 1)),
-			2 };
-	return ranks_along(r, o->axes);
-}
-
-static double
-exchange(const struct run_case *r, const struct operation *o)
-{
-	struct exchange_ranks e;
-
+		return ring(r, holders, near(r, holders, 1), o->bytes) / of_rows;
 	if (o->class == OPERATION_STAGES)
 		return message(r, o->bytes);
-	e = price_ranks(r, o);
-	return e.directions * ring(r, (int64_t)e.size, e.inside, o->bytes) /
-	    (o->class == OPERATION_EXPERTS ? of_rows : 1);
+	if (o->axes == AX_BIT(AX_PP)) /* the ends of a pipeline */
+		return all_reduce(r, 2,
+		    layout_stride(l, AX_PP) * (l->pipeline_model_parallel_size - 1), o->bytes);
+	return ring_along(r, o->axes, o->bytes);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */

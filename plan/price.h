@@ -23,12 +23,6 @@ struct run_case {
 double price_operation(const struct run_case *r, const struct operation *o);
 /* A message of a stage to another, on the same host or not. */
 double price_message(const struct run_case *r, double bytes, bool inside);
-/* The ranks of an exchange other than a message, how many of them share a host, and how many
- * directions of a ring it is. */
-struct exchange_ranks {
-	double size, inside, directions;
-};
-struct exchange_ranks price_ranks(const struct run_case *r, const struct operation *o);
 /* A pass of a block: seconds of each class, exchanges less what the operations beside them hide.
  * launches: kernels that the host starts. */
 struct price {

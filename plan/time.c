@@ -153,8 +153,10 @@ time_model(const struct run_case *r, const struct block_costs *costs)
 
 /* --- the pipeline ----------------------------------------------------------------------------- */
 
-bool
-time_leaves_host(const struct run_case *r, int64_t stage)
+/* Whether some replica of a stage and of the next are on two hosts; the first comes after the last.
+ */
+static bool
+leaves_host(const struct run_case *r, int64_t stage)
 {
 	int64_t p = r->layout->pipeline_model_parallel_size,
 		stride = layout_stride(r->layout, AX_PP), next = (stage + 1) % p,
@@ -177,7 +179,7 @@ add_messages(const struct run_case *r, const struct operation_list *x, struct pi
 			bytes = x->item[i].bytes;
 	for (int64_t i = 0; i < p; i++)
 		out->message[i] = i < p - 1 || layout_chunks(r->layout) > 1
-		    ? price_message(r, bytes, !time_leaves_host(r, i))
+		    ? price_message(r, bytes, !leaves_host(r, i))
 		    : 0;
 }
 

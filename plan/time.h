@@ -41,9 +41,6 @@ void time_blocks(const struct run_case *r, struct block_costs *out);
 /* time_step with the costs of its blocks. */
 void time_step_of(const struct run_case *r, const struct block_costs *costs, struct step_time *out);
 void time_step(const struct run_case *r, struct step_time *out);
-/* Whether some replica of a stage and of the next are on two hosts; the first comes after the last.
- */
-bool time_leaves_host(const struct run_case *r, int64_t stage);
 /* Seconds of the passes of each virtual stage, and of a message of each stage to the next. */
 struct pipeline_costs {
 	struct pass_cost pass[SPLIT_MAX];

@@ -2,8 +2,9 @@
 #include "plan/time_plan.h"
 #include "plan/memtable.h"
 
-struct run_case
-time_plan_case(const struct run_plan *plan, const struct hardware *hw, struct memory_stages *stages)
+/* A plan as a case, whose stages are released by memory_stages_release. */
+static struct run_case
+begin(const struct run_plan *plan, const struct hardware *hw, struct memory_stages *stages)
 {
 	struct run_case r = { &plan->model, &plan->layout, &plan->shape, hw, stages, { 0 } };
 	int64_t elements, own;
@@ -18,7 +19,7 @@ void
 time_plan(const struct run_plan *plan, const struct hardware *hw, struct step_time *out)
 {
 	struct memory_stages stages;
-	struct run_case r = time_plan_case(plan, hw, &stages);
+	struct run_case r = begin(plan, hw, &stages);
 
 	time_step(&r, out);
 	memory_stages_release(&stages);
@@ -28,7 +29,7 @@ void
 time_plan_stages(const struct run_plan *plan, const struct hardware *hw, struct pipeline_costs *out)
 {
 	struct memory_stages stages;
-	struct run_case r = time_plan_case(plan, hw, &stages);
+	struct run_case r = begin(plan, hw, &stages);
 	struct block_costs costs;
 
 	time_blocks(&r, &costs);

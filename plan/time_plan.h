@@ -8,9 +8,6 @@
 #include "plan/time.h"
 
 void time_plan(const struct run_plan *plan, const struct hardware *hw, struct step_time *out);
-/* A plan as a case, whose stages are released by memory_stages_release. */
-struct run_case time_plan_case(
-    const struct run_plan *plan, const struct hardware *hw, struct memory_stages *stages);
 /* Of the step, what the passes of its stages and their messages take. */
 void time_plan_stages(
     const struct run_plan *plan, const struct hardware *hw, struct pipeline_costs *out);

@@ -6,7 +6,6 @@
 #include "plan/prepare.h"
 #include "plan/search.h"
 #include "plan/timetable.h"
-#include "plan/traffic.h"
 
 /* The plan of the layout that was typed; an illegal layout is a "no" (status 1), not wrong
  * usage. */
@@ -130,7 +129,7 @@ static int
 run_rankfile(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
 	const struct plan_config *cfg = p->cfg;
-	struct traffic traffic[OPERATION_CLASSES];
+	struct sent_options sent = { 0 };
 	struct rankfile file = { 0 };
 	struct hardware hw;
 	struct run_plan plan;
@@ -144,8 +143,8 @@ run_rankfile(const struct opt_parse *p, int argc, char **argv, struct err *e)
 		rc = target_write(cfg->output, cfg->force, file.text.buf, file.text.len, e);
 	if (rc == 0) {
 		cli_notes(&file.how);
-		traffic_of(&plan, &hw, traffic);
-		traffic_print(traffic, stdout);
+		sent.ranks_per_host = (int64_t)hw.gpus_per_node;
+		sent_print(&plan, &sent, stdout);
 	}
 	str_release(&file.text);
 	str_release(&file.how);

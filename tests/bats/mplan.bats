@@ -370,19 +370,19 @@ column()
 	[ "$stderr" = "mplan: mpirun -np 16 --rankfile rf" ]
 	[ "$(sed -n '2p;9p' rf)" = "$(printf 'rank 1=n1 slot=12-23\nrank 8=n2 slot=0-11')" ]
 	[ "$(wc -l <rf)" = 16 ]
-	# A message is a row of 4096 numbers of 16 bits for each of 2048 tokens; 8 micro batches go
-	# over 3 edges of 4 stages there and back, over one of them between hosts.
-	[ "${lines[0]}" = "exchanges	ranks	inside_host	inside_bytes	between_bytes" ]
+	# A message is a row of 4096 numbers of 16 bits for each of 2048 tokens; for 8 micro batches
+	# the second stage sends one to the third, on the other host, and one back to the first.
+	[ "${lines[0]}" = "axis	bytes_inside	bytes_between" ]
 	message=$((2048 * 4096 * 2))
-	[ "${lines[5]}" = "stage	4	2	$((message * 8 * 2 * 2 / 4))	$((message * 8 * 2 / 4))" ]
-	[ "$(column 5 <<<"$output" | head -n 4 | sort -u)" = 0 ]
+	[ "${lines[3]}" = "pipeline	$((message * 8))	$((message * 8))" ]
+	[[ "${lines[1]}" == "tensor	"*"	0" ]] && [[ "${lines[2]}" == "data	"*"	0" ]]
 	# Where data ranks are the last axis, they are on different hosts, and stages on one.
 	# shellcheck disable=SC2086 # options
 	run -0 --separate-stderr mplan rankfile $plan -o rf5 --launcher openmpi5 \
 		--use-tp-pp-dp-mapping
 	[ "$stderr" = "mplan: mpirun -np 16 --map-by rankfile:file=rf5" ]
 	[ "$(tail -n 1 rf5)" = "rank 15=+n1 slot=7" ]
-	[[ "${lines[4]}" == "data	2	1	0	"[1-9]* ]] && [[ "${lines[5]}" == *"	0" ]]
+	[[ "${lines[2]}" == "data	0	"[1-9]* ]] && [[ "${lines[3]}" == "pipeline	"*"	0" ]]
 	# shellcheck disable=SC2086 # options
 	run -0 --separate-stderr mplan rankfile $plan -o slurm --hostfile hosts --launcher slurm
 	[ "$stderr" = "mplan: SLURM_HOSTFILE=slurm srun --distribution=arbitrary --ntasks=16" ]
