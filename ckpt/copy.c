@@ -280,7 +280,9 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 		provenance_add(&c.state, o->verb, o->given, origin);
 	rc = ckpt_begin(o->save, commit.iteration, true, c.tmp, e);
 	begun = rc == 0;
-	for (int64_t rank = 0; rank < layout_world(o->layout) && rc == 0; rank++)
+	if (rc == 0 && o->clone)
+		rc = source_clone(o->clone, c.tmp, &c.manifest, e);
+	for (int64_t rank = 0; !o->clone && rank < layout_world(o->layout) && rc == 0; rank++)
 		rc = lock_check(c.lock, e) < 0 ? -1 : write_rank(&c, (int)rank, e);
 	if (rc == 0)
 		rc = check_finite(&c, notes, e);

@@ -22,7 +22,9 @@ struct copy_options {
 	 * the source */
 	const struct provenance_sources *origin;
 	const struct layout *layout; /* whose ranks' files are written */
-	enum dtype dtype;            /* of the weights; DTYPE_NONE: as they are stored */
+	/* whose files are taken as they are, in place of all that is read; NULL: none */
+	const struct source *clone;
+	enum dtype dtype; /* of the weights; DTYPE_NONE: as they are stored */
 	bool no_optim, force;
 	bool check_finite;    /* refuse NaN and infinity, also those that the conversion makes */
 	bool allow_nonfinite; /* note them instead */

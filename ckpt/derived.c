@@ -333,6 +333,18 @@ derived_close(struct derived *d)
 	free(from);
 }
 
+/* The source whose files are the result's; NULL: none. */
+static const struct source *
+find_clone(const struct derived *d, const struct derived_job *job)
+{
+	bool whole = d->kind->is_whole && d->kind->is_whole(d);
+
+	return whole && job->dtype == DTYPE_NONE && !job->no_optim &&
+		source_has_files(derived_last(d))
+	    ? derived_last(d)
+	    : NULL;
+}
+
 int
 derived_write(struct derived *d, const struct derived_job *job, struct err *e)
 {
@@ -343,6 +355,7 @@ derived_write(struct derived *d, const struct derived_job *job, struct err *e)
 		.given = job->given,
 		.origin = &origin,
 		.layout = &one,
+		.clone = find_clone(d, job),
 		.dtype = job->dtype,
 		.no_optim = job->no_optim,
 		.force = job->force,

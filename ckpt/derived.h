@@ -52,6 +52,9 @@ struct derived_kind {
 	/* The same in the type of the origin, in place of compute: for kinds most of whose numbers
 	 * are copies, but not of the same box. */
 	int (*gather)(struct derived *d, const struct source_part *p, void *dst, struct err *e);
+	/* Whether every tensor is that of the one source, with all its states, so that files may be
+	 * copied as they are. NULL: it is not. */
+	bool (*is_whole)(const struct derived *d);
 	/* Edits s.state_text, which is that of the last source; NULL: it is kept. */
 	int (*state)(struct derived *d, struct err *e);
 	/* Releases what the kind itself has, also after a failure; NULL: nothing. */

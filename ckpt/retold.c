@@ -177,6 +177,12 @@ compute(struct derived *d, const struct source_part *p, double *dst, struct err 
 	return derived_sum(d, &t, dst, e);
 }
 
+static bool
+is_whole(const struct derived *d)
+{
+	return tie_of(d) == TIE_NONE;
+}
+
 const struct derived_kind derived_retold = {
 	.name = "model with other options",
 	.size = sizeof(struct retold),
@@ -184,4 +190,5 @@ const struct derived_kind derived_retold = {
 	.model = set_model,
 	.origin = find_origin,
 	.compute = compute,
+	.is_whole = is_whole,
 };

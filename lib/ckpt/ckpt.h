@@ -108,6 +108,11 @@ struct ckpt_commit {
  * After an error the previous checkpoint is intact. */
 int ckpt_commit(const struct ckpt_commit *c, struct err *e);
 
+/* Copies the files of an open checkpoint as they are, into the directory of ckpt_begin, where the
+ * file system shares their bytes without copying any, and appends their lines of the manifest,
+ * whose sums are not compared. -1 with the reason; also for a checkpoint of an earlier version. */
+int ckpt_clone(const struct ckpt *c, const char *tmp_dir, struct str *manifest, struct err *e);
+
 /* The last step of it, for formats of others whose files are complete in the directory of
  * ckpt_begin: renames it, then writes the tracker. */
 int ckpt_publish(const char *save, int64_t iteration, bool fresh, struct err *e);

@@ -444,6 +444,28 @@ ckpt_commit(const struct ckpt_commit *c, struct err *e)
 	return publish(c, e);
 }
 
+int
+ckpt_clone(const struct ckpt *c, const char *tmp_dir, struct str *manifest, struct err *e)
+{
+	char from[CKPT_PATH_BYTES], to[CKPT_PATH_BYTES];
+
+	if (!ckpt_sealed(c))
+		return err_at(e, c->dir, 0, "of an earlier version: its files are not cloned");
+	for (int i = 0; i < c->m.num_files; i++) {
+		ckpt_join(from, c->dir, c->m.file[i]);
+		ckpt_join(to, tmp_dir, c->m.file[i]);
+		if (io_copy_file(from, to, e) < 0)
+			return -1;
+		for (int k = c->m.first[i]; k < c->m.first[i + 1]; k++) {
+			const struct ckpt_tensor *t = &c->m.tensor[c->m.place[k].tensor];
+
+			manifest_print_piece(
+			    manifest, t, &t->piece[c->m.place[k].piece], c->m.file[i]);
+		}
+	}
+	return 0;
+}
+
 /*
  * Opening first proves that nothing else is wrong, so that a seal cannot make a damaged checkpoint
  * look intact. Version 1 has one checksum per piece, which the current format cannot express for

@@ -148,6 +148,11 @@ struct source_tensor {
 /* All of them, sorted by name; the caller frees *out. Returns how many. */
 int source_tensors(const struct source *s, struct source_tensor **out);
 
+/* Whether the files of a source are those of a checkpoint of ours, of the current version, so that
+ * they can be copied as they are; and that copy, see ckpt_clone. */
+bool source_has_files(const struct source *s);
+int source_clone(const struct source *s, const char *tmp_dir, struct str *manifest, struct err *e);
+
 /* The first parameter of this name in its layer, such as the embedding's; NULL: none. */
 const struct param *source_param(const struct source *s, const char *in_layer);
 

@@ -235,6 +235,18 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	return rc;
 }
 
+bool
+source_has_files(const struct source *s)
+{
+	return s->kind == &source_ckpt && ckpt_sealed(ckpt_of(s));
+}
+
+int
+source_clone(const struct source *s, const char *tmp_dir, struct str *manifest, struct err *e)
+{
+	return ckpt_clone(ckpt_of(s), tmp_dir, manifest, e);
+}
+
 /* Compares the bytes of every file with its header and the checksums. */
 static int
 verify_files(struct source *s, struct str *problems)

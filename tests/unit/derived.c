@@ -419,6 +419,25 @@ test_parts(void)
 
 /* --- options and tables ----------------------------------------------------------------------- */
 
+/* Whether the file of tensors is the same, whose order is another one where it is written anew. */
+static bool
+same_files(const char *a, const char *b)
+{
+	char path[200], *text[2];
+	size_t len[2];
+	struct err e;
+	bool same;
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof path, "%s/iter_0000007/pieces-00000.safetensors", i ? b : a);
+		CHECK(io_read_file(path, 0, &text[i], &len[i], &e) == 0);
+	}
+	same = len[0] == len[1] && !memcmp(text[0], text[1], len[0]);
+	free(text[0]);
+	free(text[1]);
+	return same;
+}
+
 static void
 test_set(void)
 {
@@ -438,7 +457,9 @@ test_set(void)
 	free(was);
 	free(now);
 	CHECK(makes_of(&derived_retold, &back, "there", "a"));
+	CHECK(same_files("a", "there"));
 	write_as("two", &derived_retold, &untie, "a");
+	CHECK(!same_files("a", "two"));
 	CHECK(is_all("two", "output_layer.weight.exp_avg", 0));
 	CHECK(makes_of(&derived_retold, &equal, "two", "a"));
 	/* the mean of equal tables, whose states are 0 then */
