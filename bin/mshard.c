@@ -1,4 +1,4 @@
-/* mshard.c - look at, check, print, merge, cut, repair, index and blend datasets */
+/* mshard.c - look at, check, merge, cut, mask, repair, index and blend datasets */
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
 #include "shard/maps.h"
@@ -128,6 +128,14 @@ run_split(const void *cfg, int argc, char **argv, struct err *e)
 }
 
 static int
+run_mask(const void *cfg, int argc, char **argv, struct err *e)
+{
+	if (shard_operands("mask", argc, argv, 1, e) < 0 || shard_mask_check(cfg, e) < 0)
+		return CLI_USAGE;
+	return shard_mask(cfg, argv[0], stdout, e);
+}
+
+static int
 run_repair(const void *cfg, int argc, char **argv, struct err *e)
 {
 	struct repair_config c = *(const struct repair_config *)cfg;
@@ -138,7 +146,6 @@ run_repair(const void *cfg, int argc, char **argv, struct err *e)
 	return shard_repair(&c, argv[0], stdout, e);
 }
 
-/* Everything wrong with the options is reported before a dataset is opened. */
 static int
 run_maps(int (*run)(const struct maps_config *, FILE *, struct str *, struct err *),
     const void *cfg, int argc, char **argv, struct err *e)
@@ -156,19 +163,11 @@ run_maps(int (*run)(const struct maps_config *, FILE *, struct str *, struct err
 	return rc;
 }
 
-static int
-run_index(const void *cfg, int argc, char **argv, struct err *e)
-{
-	return run_maps(shard_index, cfg, argc, argv, e);
-}
-
-static int
-run_blend(const void *cfg, int argc, char **argv, struct err *e)
-{
-	return run_maps(shard_blend, cfg, argc, argv, e);
-}
-
 /* clang-format off */
+#define RUN_MAPS(n) static int run_##n(const void *cfg, int argc, char **argv, struct err *e) \
+	{ return run_maps(shard_##n, cfg, argc, argv, e); }
+RUN_MAPS(index)
+RUN_MAPS(blend)
 #define VERB(n, c, o, ...) &(const struct verb){ .name = #n, .operands = o, \
 	.opts = shard_##n##_opts, .cfg_size = sizeof(struct c##_config), .run = run_##n, \
 	.summary = __VA_ARGS__ }
@@ -182,6 +181,7 @@ static const struct verb *const verbs[] = {
 	    .common = COMMON_SAMPLE),
 	VERB(cat, cat, "PREFIX ...", "merge datasets into one"),
 	VERB(split, split, "PREFIX", "cut a dataset into several"),
+	VERB(mask, mask, "PREFIX", "take documents out of the loss of training"),
 	VERB(repair, repair, "PREFIX", "repair a damaged dataset"),
 	VERB(index, maps, "", "write the maps that training looks for", .common = COMMON_MAPS),
 	VERB(blend, maps, "", "print what a blend takes from each dataset, and write its index",
@@ -190,7 +190,7 @@ static const struct verb *const verbs[] = {
 };
 
 static const struct tool tool = { "mshard",
-	"look at, check, print, merge, cut, repair, index and blend tokenised datasets", "", NULL,
+	"look at, check, merge, cut, mask, repair, index and blend tokenised datasets", "", NULL,
 	verbs };
 
 int

@@ -284,6 +284,22 @@ const struct opt shard_split_opts[] = {
 	OPT_END
 };
 
+#define MASK(field) offsetof(struct mask_config, field)
+
+const struct opt shard_mask_opts[] = {
+	{ .name = "documents",
+	    .type = OPT_STRING,
+	    .off = MASK(documents),
+	    .unit = "LIST",
+	    .help = "documents that the loss is not to count: a number a line, or document, first "
+		    "token and number of tokens" },
+	{ .name = "force",
+	    .type = OPT_FLAG,
+	    .off = MASK(force),
+	    .help = "take them out of a mask that exists" },
+	OPT_END
+};
+
 #define REPAIR(field) offsetof(struct repair_config, field)
 
 const struct opt shard_repair_opts[] = {

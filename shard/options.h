@@ -11,7 +11,7 @@ struct info_config {
 
 extern const struct opt shard_info_opts[], shard_verify_opts[], shard_head_opts[],
     shard_index_opts[], shard_blend_opts[], shard_sample_opts[], shard_cat_opts[],
-    shard_split_opts[], shard_repair_opts[];
+    shard_split_opts[], shard_repair_opts[], shard_mask_opts[];
 
 /* Checks for at least one dataset and at most `most`, and reduces their names to prefixes; -1 is
  * wrong usage. */

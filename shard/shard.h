@@ -98,6 +98,16 @@ int shard_split_check(const struct split_config *c, struct err *e);
 /* Cuts between documents: rows "dataset documents sequences tokens". */
 int shard_split(const struct split_config *c, const char *prefix, FILE *out, struct err *e);
 
+struct mask_config {
+	const char *documents; /* the file of mask_list.h */
+	bool force;            /* take more out of a mask that exists */
+};
+/* Checks what the option table cannot; -1 is wrong usage. */
+int shard_mask_check(const struct mask_config *c, struct err *e);
+/* Writes the mask of a dataset, without the documents or spans of a list: a row "dataset mask
+ * tokens counted". */
+int shard_mask(const struct mask_config *c, const char *prefix, FILE *out, struct err *e);
+
 struct repair_config {
 	const char *output; /* NULL: in_place */
 	bool in_place, force;

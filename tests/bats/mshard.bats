@@ -25,7 +25,7 @@ no_leftovers()
 	refused 2 "mshard: unknown verb 'frobnicate'; --help lists the verbs" mshard frobnicate
 	run -0 mshard --help
 	help=$output
-	for verb in info verify head sample cat split repair index blend; do
+	for verb in info verify head sample cat split mask repair index blend; do
 		[[ "$help" == *"  $verb "* ]]
 		run -0 mshard "$verb" --help
 		[[ "$output" == "usage: mshard $verb [options]"* ]]
@@ -35,7 +35,7 @@ no_leftovers()
 }
 
 @test "verbs without their operands are usage errors" {
-	for verb in info verify head cat split repair; do
+	for verb in info verify head cat split mask repair; do
 		refused 2 "mshard: a dataset is needed: PREFIX is the path of its files without .bin and .idx" mshard $verb
 	done
 	refused 2 "mshard: head takes one dataset at a time, not 2" mshard head a_u16 b_i32
@@ -842,7 +842,7 @@ q_00002	6" ]
 		awk '/^\$ / { on = 1; sub(/^\$ /, "") } on { print } !/\\$/ { on = 0 }')
 	run -0 --separate-stderr sh -eu -c "${examples//1000000000/1000}"
 	[ -z "$stderr" ]
-	for verb in info verify head sample cat split repair index blend; do
+	for verb in info verify head sample cat split mask repair index blend; do
 		grep -q "^mshard $verb " <<<"$examples" || { echo "no example of $verb"; return 1; }
 	done
 	[[ "$output" == *"data/a_text_document	tokens	"* ]]
@@ -892,5 +892,31 @@ train	"*"valid	"*"sample	dataset	parts	tokens	text
 	rm m_mask.idx
 	refused 1 "mshard: m: its mask, which m.json names: cannot open 'm_mask.idx': No such file or directory" \
 		mshard head m
+	no_leftovers
+}
+
+@test "mask: documents and spans are taken out of the loss" {
+	printf '{"text": "1 2 3"}\n{"text": "4 5"}\n{"text": "6 7 8 9"}\n' |
+		mtok -q --tokenizer-type NullTokenizer --vocab-size 20 -o p
+	echo 1 >list
+	run -0 mshard mask --documents list p_text_document
+	[ "$output" = $'dataset\tmask\ttokens\tcounted\np_text_document\tp_text_document_mask\t9\t7' ]
+	printf 'document\tfirst\tcount\n2\t1\t2\n' >list
+	refused 1 "mshard: 'p_text_document_mask' exists; --force takes more out of it" \
+		mshard mask --documents list p_text_document
+	run -0 mshard mask --force --documents list p_text_document
+	run -0 mshard head p_text_document
+	[ "$(echo "$output" | cut -f 4)" = $'mask\n0+3\n\n0+1 3+1' ]
+	grep -q '"mask": "p_text_document_mask"' p_text_document.json
+	for line in "3:p 0:document 3: p_text_document has 3, counted from 0" \
+		"2 3 2:p 0:document 2: tokens [3, +2) of 4" \
+		"2 3:p 1:must be a document, or document, first token and number of tokens"; do
+		echo "${line%%:*}" >list
+		why=${line#*:p }
+		at=list:${why%%:*}
+		refused 1 "mshard: ${at%:0}: ${why#*:}" \
+			mshard mask --force --documents list p_text_document
+	done
+	refused 2 "mshard: --documents is needed: the list of documents" mshard mask p_text_document
 	no_leftovers
 }
