@@ -436,9 +436,11 @@ nccl_comm(struct device *d, struct comm *host, const struct comm_config *config,
 	struct comm *c;
 	ncclComm_t handle = NULL;
 
-	/* NVLink's multicast would take memory for sums, of which NCCL makes none. In a recording
-	 * buffers would be registered. A user who wants either sets the variable. */
+	/* NVLink's multicast would take memory for sums, of which NCCL makes none; links between
+	 * hosts by NVLink are not used. In a recording buffers would be registered. A user who
+	 * wants one of these sets the variable. */
 	setenv("NCCL_NVLS_ENABLE", "0", 0);
+	setenv("NCCL_MNNVL_ENABLE", "0", 0);
 	setenv("NCCL_GRAPH_REGISTER", "0", 0);
 	set_host();
 	if (host->size > 1 && join(host, config, &handle, e) < 0)
