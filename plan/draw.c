@@ -98,7 +98,7 @@ draw_memory(const struct drawing *d, struct str *out)
 	double full = 0;
 
 	for (int r = 0; r < d->t->x.num_stages; r++)
-		full = fmax(full, d->usage[r].allocated);
+		full = fmax(full, fmax(d->usage[r].allocated, d->usage[r].most));
 	for (int r = 0; r < d->t->x.num_stages; r++) {
 		draw_usage(&d->usage[r], d->t->x.total, full, d->o->width, row);
 		str_addf(out, "%3d %s %.2f of %.2f GiB\n", r, row, d->usage[r].most / gib,

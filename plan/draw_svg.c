@@ -98,7 +98,7 @@ draw_memory(const struct drawing *d, struct str *out)
 	double full = 0;
 
 	for (int r = 0; r < stages; r++)
-		full = fmax(full, d->usage[r].allocated);
+		full = fmax(full, fmax(d->usage[r].allocated, d->usage[r].most));
 	begin(LEFT + WIDTH + 8, (stages + 1) * ROW, "memory in use over a step", out);
 	for (int r = 0; r < stages; r++) {
 		label(r, out);

@@ -86,6 +86,13 @@ follow(struct usage *u, struct held *h, const struct sim_stage *s)
 	}
 }
 
+/* No order of passes has more slots or batches, also one for which the plan has no room. */
+static size_t
+most_numbers(const struct run_plan *plan)
+{
+	return (size_t)plan->shape.num_microbatches * (size_t)layout_chunks(&plan->layout);
+}
+
 struct usage *
 usage_of(const struct run_plan *plan, const struct simulated *x)
 {
@@ -98,8 +105,8 @@ usage_of(const struct run_plan *plan, const struct simulated *x)
 		struct held h = { &m, plan, r, NULL, NULL, 0 };
 
 		memory_plan_stage(&m, &stages, &plan->shape, r);
-		h.slot = mem_zalloc((size_t)m.use.slots + 1, sizeof *h.slot);
-		h.batch = mem_zalloc((size_t)m.use.batches + 1, sizeof *h.batch);
+		h.slot = mem_zalloc(most_numbers(plan), sizeof *h.slot);
+		h.batch = mem_zalloc(most_numbers(plan), sizeof *h.batch);
 		u[r].allocated = (double)memory_total(&m);
 		h.bytes = u[r].allocated - (double)m.use.slots * (double)m.slot_bytes -
 		    (double)m.use.tails * (double)m.tail_bytes -

@@ -337,6 +337,10 @@ column()
 	[ "${#lines[@]}" = 5 ]
 	[ "$(head -n 4 <<<"$output" | awk '$3 == $5 && length($2) == 40' | wc -l)" = 4 ]
 	[[ "${lines[0]}" == *9999* ]] && [[ "${lines[3]}" != *9999* ]]
+	# All forward passes first keep what all micro batches save, more than the plan has.
+	run -0 mplan draw --config 8b.conf --world-size 2 --pipeline-model-parallel-size 2 \
+		--global-batch-size 16 --gpu h100 --view memory --width 40 --order gpipe
+	head -n 2 <<<"$output" | awk '$3 <= $5 { exit 1 }'
 	# shellcheck disable=SC2086 # options
 	run -0 mplan draw $plan --gpu h100 --view ranks
 	[ "${lines[1]}" = "host 1: ranks 8 to 15: stage 2 to 3, data 0 to 1, context 0, tensor 0 to 1" ]
