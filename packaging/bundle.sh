@@ -55,8 +55,9 @@ part()
 	licence=$(awk -F '\t' -v name="$1" 'index(name, $1) == 1 { print $2; exit }' \
 		"$here/licences.tsv")
 	[ -n "$licence" ] || die "packaging/licences.tsv has no licence for $1"
-	install -D -m 644 "$(realpath "/usr/share/doc/$package/copyright")" \
-		"$doc/copyright/$package"
+	# Packages of one source may share the file.
+	copyright=$(realpath "/usr/share/doc/$package/copyright")
+	install -m 644 "$copyright" "$doc/copyright/$(basename "$(dirname "$copyright")")"
 	printf 'lib/%s\t%s\t%s\t%s\n' "$1" "$package" \
 		"$(dpkg-query -W -f '${Version}' "$package")" "$licence" >>"$tmp/parts"
 }
@@ -108,6 +109,7 @@ install -m 644 LICENSE README.md CONTRIBUTING.md "$doc"
 cp -R docs "$doc/docs"
 cp /usr/share/common-licenses/Apache-2.0 /usr/share/common-licenses/GPL-3 \
 	/usr/share/common-licenses/LGPL-2.1 "$doc/copyright"
+find "$dir/share/man" -type f -exec gzip -9n {} +
 reset "$dir"
 sh "$here/sbom.sh" "$dir" <"$tmp/parts" >"$tmp/sbom"
 install -m 644 "$tmp/sbom" "$doc/sbom.spdx.json"

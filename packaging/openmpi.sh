@@ -2,10 +2,10 @@
 # openmpi.sh DIR - builds Open MPI for a bundle into DIR, from Debian 12's source package
 #
 # For hosts without any MPI: libevent and hwloc are Open MPI's own copies, since Debian's libevent
-# needs a newer glibc than a bundle may, as its copy does where it finds arc4random; components are
-# linked in, and there are no drivers of fast networks, which a host with such a network has an MPI
-# for. OPENMPI_SOURCE=FILE is the archive; without it apt-get fetches it. Files are sought by
-# OPAL_PREFIX.
+# needs a newer glibc than a bundle may, as its copy does where it finds arc4random. Components are
+# linked in. There are no drivers of fast networks, which a host with such a network has an MPI for,
+# and no files, windows and tables of frames, which mtrain does not use. OPENMPI_SOURCE=FILE is the
+# archive; without it apt-get fetches it. Files are sought by OPAL_PREFIX.
 # shellcheck source=packaging/common
 . "$(dirname "$0")/common"
 version=4.1.4
@@ -55,14 +55,15 @@ build()
 	cd "$work/openmpi-$version" &&
 		no_arc4random opal/mca/event/libevent2022/libevent &&
 		USER=mikoshi HOSTNAME=mikoshi ./configure --prefix="$prefix" \
-			CFLAGS="-O2 -ffile-prefix-map=$PWD=." --disable-dlopen \
+			--disable-dlopen \
+			CFLAGS="-O2 -fno-asynchronous-unwind-tables -ffile-prefix-map=$PWD=." \
 			--with-libevent=internal --with-hwloc=internal --with-pmix=internal \
-			--disable-mpi-fortran --disable-oshmem --disable-io-romio \
+			--disable-mpi-fortran --disable-oshmem --disable-mpi-io \
 			--disable-mpi-cxx --without-verbs --without-ucx --without-ofi \
 			--without-psm --without-psm2 --without-cuda --without-libnl \
 			--disable-libudev --disable-pci --disable-wrapper-rpath \
 			--disable-wrapper-runpath \
-			--enable-mca-no-build=btl-usnic,coll-hcoll,reachable-netlink \
+			--enable-mca-no-build=btl-usnic,coll-hcoll,osc,reachable-netlink \
 			ac_cv_func_arc4random=no ac_cv_func_arc4random_buf=no &&
 		make -j"$jobs" USER=mikoshi HOSTNAME=mikoshi &&
 		make install DESTDIR="$work/root"
