@@ -72,14 +72,21 @@ mtrain "$@" >out.$OMPI_COMM_WORLD_RANK 2>&1
 echo $? >status.$OMPI_COMM_WORLD_RANK
 END
 
-# hosts LIST OPTION...: two ranks on these hosts, in the background as $run
-hosts()
+# on LIST RANKS OPTION...: so many ranks on these hosts, in the background as $run
+on()
 {
 	rm -f status.* host.*
+	list=$1 ranks=$2
+	shift 2
+	start mpirun -np "$ranks" --host "$list" sh rank.sh --config tiny.conf "$@"
+}
+
+# hosts LIST OPTION...: two tensor ranks
+hosts()
+{
 	list=$1
 	shift
-	start mpirun -np 2 --host "$list" sh rank.sh --config tiny.conf \
-		--tensor-model-parallel-size 2 "$@"
+	on "$list" 2 --tensor-model-parallel-size 2 "$@"
 }
 
 # carries PREFIX: true when the link is up on a host; the kernel takes up to a second to find out
@@ -109,6 +116,16 @@ done
 [ "$(cat host.0 host.1 | tr '\n' ' ')" = "hosta hostb " ] || fail "the ranks are on $(cat host.*)"
 [ "$(wc -l <"$list")" = 5 ] || fail "not five steps"
 cmp "$one:2" "$list" >out 2>&1 || fail "two hosts train otherwise than one"
+
+# Two data ranks on each host communicate on two levels.
+for list in $one:4 $one:2,$two:2; do
+	on "$list" 4 --train-iters 5 --use-distributed-optimizer --metrics-file "$list.jsonl"
+	finish 0
+	steps "$list.jsonl" >"$list"
+done
+grep -q '^mtrain\[0\]: 2 hosts of 2 ranks; inside a host: data 2; between hosts: data 2$' out.0 ||
+	fail "rank 0 does not say where the ranks are: $(cat out.0)"
+cmp "$one:4" "$list" >out 2>&1 || fail "two hosts of two ranks train otherwise than one"
 
 # The link is cut between two steps. What the lost host says no longer comes here, but its rank has
 # ended by itself.
