@@ -23,9 +23,9 @@ each()
 options()
 {
 	awk -v verb="$2" '
-		/^\.\\" begin options/ { on = verb == "" }
-		/^\.\\" end options/ { on = 0 }
-		verb != "" && /^\.Ss/ { on = $2 == verb || (on && $2 ~ /^[A-Z]/) }
+		/^\.\\" begin options/ { on = verb == ""; in_list = 1 }
+		/^\.\\" end options/ { on = in_list = 0 }
+		in_list && verb != "" && /^\.Ss/ { on = $2 == verb || (on && $2 ~ /^[A-Z]/) }
 		on && /^\.It / { sub(/.*Fl Fl /, ""); print $1 }' "$TOP/man/$1.1"
 }
 
