@@ -2,7 +2,7 @@
 #include "plan/verbs.h"
 
 static const struct verb *const verbs[] = { &plan_check, &plan_mem, &plan_draw, &plan_simulate,
-	&plan_rankfile, &plan_time, &plan_search, &plan_report, NULL };
+	&plan_rankfile, &plan_time, &plan_search, &plan_fit, &plan_report, NULL };
 
 static const struct tool tool = {
 	.name = "mplan",

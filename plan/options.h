@@ -5,6 +5,7 @@
 #include "lib/model/options.h"
 #include "plan/days.h"
 #include "plan/draw.h"
+#include "plan/fit_options.h"
 #include "lib/model/hardware.h"
 #include "plan/memtable.h"
 #include "plan/rankfile.h"
@@ -21,6 +22,7 @@ struct plan_config {
 	struct rankfile_options rankfile;
 	struct days_options days;
 	struct report_options report;
+	struct fit_options fit;
 	int gpu;
 	struct hardware hw;
 	const char *output;
@@ -28,7 +30,7 @@ struct plan_config {
 };
 
 extern const struct opt plan_check_opts[], plan_mem_opts[], plan_draw_opts[], plan_simulate_opts[],
-    plan_rankfile_opts[], plan_time_opts[], plan_search_opts[], plan_report_opts[];
+    plan_rankfile_opts[], plan_time_opts[], plan_search_opts[], plan_report_opts[], plan_fit_opts[];
 
 /* What most plans have, for --help. */
 #define PLAN_COMMON \

@@ -28,6 +28,10 @@ plan_begins(const struct opt_parse *p, int argc, char **argv, struct model_confi
 int
 time_needs(const struct opt_parse *p, struct err *e)
 {
+	const struct plan_config *cfg = p->cfg;
+
+	if (hardware_check_stack(&cfg->hw, e) < 0)
+		return -1;
 	if (opt_given(p, "gpu") || opt_given(p, "tflops"))
 		return 0;
 	return err_set(e, "--gpu: is needed, or --tflops and what else is known of the device");
@@ -114,6 +118,8 @@ rankfile_needs(const struct opt_parse *p, struct err *e)
 int
 search_needs(const struct opt_parse *p, struct err *e)
 {
+	if (hardware_check_stack(&((const struct plan_config *)p->cfg)->hw, e) < 0)
+		return -1;
 	if (!opt_given(p, "world-size") && !opt_given(p, "target-days"))
 		opt_needed(p, "world-size", NULL);
 	if (!opt_given(p, "gpu") && !opt_given(p, "memory-gb"))

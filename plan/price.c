@@ -12,10 +12,6 @@
 
 /* --- products --------------------------------------------------------------------------------- */
 
-/* Edges of an output tile; the K at which a GEMM reaches half of its asymptotic rate; the most
- * parts into which one cuts its sum where it has few tiles. */
-enum { TILE = 128, K_HALF = 64, SPLITS = 16 };
-
 /* Scales of blocks of 128 in place of one of a tensor: 22.7 against 18.2 ms for the GEMMs of a
  * layer of Llama 8B, of which the copies take 1.5 (results.tsv, 4c83f22e). */
 static const double of_blocks = 0.8;
@@ -30,30 +26,6 @@ moved(const struct hardware *hw, double bytes)
 	return bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
 }
 
-/* The share of multiprocessors at work in the waves of output tiles, times what the depth of the
- * sum leaves of the rate. A sum may be cut into parts, which make more tiles. Rows and columns
- * beyond the edge count as idle. */
-static double
-shape_share(const struct hardware *hw, double m, double n, double k, double count)
-{
-	double tiles = ceil(m / TILE) * ceil(n / TILE) * count,
-	       used = m * n * count / (TILE * TILE);
-	double best = 0;
-
-	if (hw->num_sms < 1)
-		return k / (k + K_HALF);
-	/* With many waves the last one hardly counts. */
-	if (tiles >= 16 * hw->num_sms)
-		return used / (ceil(tiles / hw->num_sms) * hw->num_sms) * k / (k + K_HALF);
-	for (int parts = 1; parts <= SPLITS && (parts == 1 || k / parts >= 8 * TILE); parts *= 2) {
-		double waves = ceil(tiles * parts / hw->num_sms) * hw->num_sms;
-		double share = used * parts / waves * (k / parts) / (k / parts + K_HALF);
-
-		best = fmax(best, share);
-	}
-	return best;
-}
-
 static double
 product(const struct run_case *r, const struct operation *o)
 {
@@ -62,7 +34,7 @@ product(const struct run_case *r, const struct operation *o)
 	double together = o->grouped ? count : 1, times = count / together;
 	double out = o->accumulate ? 8 : (double)dtype_size(r->shape->dtype);
 	double bytes = together * ((double)dtype_size(o->type) * (m * k + k * n) + out * m * n);
-	double e = hw->gemm_efficiency * shape_share(hw, m, n, k, together), flop_time;
+	double e = hw->gemm_efficiency * hardware_gemm_share(hw, m, n, k, together), flop_time;
 	bool eight = dtype_is_float8(o->type);
 	int align = hw->fp8 ? 8 : 64;
 
@@ -95,23 +67,23 @@ implementation(const struct run_case *r)
 	return capped || r->shape->reset_attention_mask || c->attention_dropout > 0 ? 0.27 : 0.9;
 }
 
-/* Of heads of 128 and long sequences; short ones lose the tiles on the diagonal, and narrow heads
- * wait for exponentials. The constants are those of the two curves through the rows of docs/gpu.md
- * 1.6: 1,024 to 8,192 positions, heads of 64 and of 128. A quarter of the time is the forward
- * pass's, by the same table. */
+/* A quarter of the time is the forward pass's: docs/gpu.md 1.6. */
 static double
 attention(const struct run_case *r, const struct operation *o)
 {
-	enum { KEYS_HALF = 300, WIDTH_HALF = 29 };
 	const struct hardware *hw = r->hw;
-	double d = (double)r->model->kv_channels;
-	double rate = hw->attention_efficiency * o->keys / (o->keys + KEYS_HALF) *
-	    (1 + WIDTH_HALF / 128.0) / (1 + WIDTH_HALF / d) * (r->model->kv_channels % 8 ? 0.9 : 1);
+	int64_t d = r->model->kv_channels;
+	double rate = hw->attention_efficiency * hardware_attention_share(o->keys, (double)d) *
+	    (d % 8 ? 0.9 : 1);
 	bool backward = o->pass == OPERATION_BACKWARD;
-	double forward = o->flops / (backward ? 2.5 : 1), both;
+	double forward = o->flops / (backward ? 2.5 : 1), both, stored = 0;
 
 	both = 3.5 * forward / (hardware_peak(hw, r->shape->dtype) * rate * implementation(r));
-	return both * (backward ? 0.75 : 0.25) +
+	/* Programs that store scores compute them again with selective recomputation. */
+	if (backward && hw->attention_passes > 0 &&
+	    r->shape->recompute.granularity == RECOMPUTE_SELECTIVE)
+		stored = both * 0.25 + moved(hw, hw->attention_passes * 2 * 2 * o->bytes);
+	return stored + both * (backward ? 0.75 : 0.25) +
 	    moved(hw, hw->attention_passes * (backward ? 2.2 : 1) * 2 * 2 * o->bytes) +
 	    o->kernels * hw->kernel_us * 1e-6;
 }
@@ -187,7 +159,13 @@ price_message(const struct run_case *r, double bytes, bool inside)
 	const struct hardware *hw = r->hw;
 	double bus = inside ? hw->link_bandwidth * hw->link_efficiency
 			    : hw->network_bandwidth * hw->network_efficiency;
+	int64_t t = r->layout->tensor_model_parallel_size;
+	bool whole = hw->stage_slices < 1 || layout_row_shards(r->layout) > 1;
 
+	if (!whole)
+		return ring(r, t, near(r, t, layout_stride(r->layout, AX_TP)), bytes) +
+		    bytes / (double)t / (bus * 1e9) +
+		    (inside ? hw->link_us : hw->network_us) * 1e-6;
 	return bytes / (bus * 1e9) + (inside ? hw->link_us : hw->network_us) * 1e-6;
 }
 
@@ -311,7 +289,7 @@ price_block(const struct run_case *r, const struct operation_list *x, struct blo
 		take(forward ? &out->forward : &out->backward, o, seconds);
 		if (forward)
 			take(&out->again, o, seconds);
-		if (forward && !o->ends)
+		if (forward && (!o->ends || r->hw->whole_recompute >= 1))
 			take(&out->ending, o, seconds);
 	}
 	if (r->layout->context_parallel_size > 1)

@@ -172,14 +172,14 @@ static void
 add_messages(const struct run_case *r, const struct operation_list *x, struct pipeline_costs *out)
 {
 	int64_t p = r->layout->pipeline_model_parallel_size;
-	double bytes = 0;
+	double bytes = 0, exposed_share = r->layout->overlap_p2p ? 1 : r->hw->stage_exposed;
 
 	for (int i = 0; i < x->count; i++)
 		if (x->item[i].class == OPERATION_STAGES)
 			bytes = x->item[i].bytes;
 	for (int64_t i = 0; i < p; i++)
 		out->message[i] = i < p - 1 || layout_chunks(r->layout) > 1
-		    ? price_message(r, bytes, !leaves_host(r, i))
+		    ? exposed_share * price_message(r, bytes, !leaves_host(r, i))
 		    : 0;
 }
 

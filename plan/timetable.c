@@ -6,9 +6,6 @@ static const char *const parts[OPERATION_CLASSES] = { "products", "attention", "
 	"tensor_exchanges", "context_exchanges", "expert_exchanges", "data_exchanges",
 	"stage_messages", "host", "update" };
 
-/* The mean error of the model over the steps that tests/unit/predicted.c compares, percent. */
-static const double mean_error = 2.0;
-
 /* FLOPs of attention above the diagonal, which the full square has too. */
 static double
 upper_half(const struct run_plan *plan)
@@ -76,7 +73,10 @@ timetable_print(const struct run_plan *plan, const struct hardware *hw,
 		print_seconds(parts[i], t.part[i], t.total, f);
 	print_seconds("stage_wait", t.bubble, t.total, f);
 	print_rates(plan, hw, t.total, f);
-	print_figure("model_error_percent", mean_error, f);
+	if (hw->profile_error > 0)
+		print_figure("model_error_percent", hw->profile_error, f);
+	else
+		fputs("model_error_percent\t-\t-\n", f);
 	if (days->train_tokens > 0)
 		print_days(plan, hw, days, t.total, f);
 }

@@ -2,6 +2,7 @@
 #include "plan/verbs.h"
 #include "lib/base/target.h"
 #include "plan/fewest.h"
+#include "plan/fit_print.h"
 #include "plan/options.h"
 #include "plan/prepare.h"
 #include "plan/search.h"
@@ -212,6 +213,13 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	return rc;
 }
 
+/* mplan fit: constants from measured steps. */
+static int
+run_fit(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	return fit_run(p, &((const struct plan_config *)p->cfg)->fit, argc, argv, e);
+}
+
 /* mplan report: a page of what runs have told, beside their plans. */
 static int
 run_report(const struct opt_parse *p, int argc, char **argv, struct err *e)
@@ -291,6 +299,14 @@ const struct verb plan_search = { .name = "search",
 	.cfg_size = sizeof(struct plan_config),
 	.run_given = run_search,
 	.common = PLAN_COMMON };
+
+const struct verb plan_fit = { .name = "fit",
+	.operands = "FILE...",
+	.summary = "find the constants of a device or program from measured steps",
+	.opts = plan_fit_opts,
+	.cfg_size = sizeof(struct plan_config),
+	.run_given = run_fit,
+	.common = "rows each output force gpu stack" };
 
 const struct verb plan_report = { .name = "report",
 	.operands = "METRICS...",

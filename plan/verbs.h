@@ -5,6 +5,6 @@
 #include "lib/base/cli.h"
 
 extern const struct verb plan_check, plan_mem, plan_draw, plan_simulate, plan_rankfile, plan_time,
-    plan_search, plan_report;
+    plan_search, plan_fit, plan_report;
 
 #endif

@@ -6,7 +6,10 @@
  * and one measured step is worth more than the table.
  */
 #include "lib/model/hardware.h"
+#include "lib/base/io.h"
+#include "lib/model/stacks.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Figures shared by the rows of one generation: efficiencies, latencies, host work. HOPPER: 674
@@ -15,20 +18,22 @@
  * their copies beside 16-bit ones, 4c83f22e; 55 of 63 GB/s to the host, 76a138e0; a quarter of the
  * exchanges of tensor ranks is not hidden, 6a80849c; 11 of 107 ms of those of data ranks, 89b855c7;
  * step_ms is what GPT-2 124M with one sample a step takes beyond its kernels, af07b9f. expert_skew:
- * docs/planning.md 2.1. */
+ * docs/planning.md 2.1. profile_error: what tests/unit/predicted.c prints of models that are left
+ * out. */
 #define VOLTA \
 	.gemm_efficiency = 0.75, .attention_efficiency = 0.35, COMMON, .network_efficiency = 0.5
 #define AMPERE \
 	.gemm_efficiency = 0.78, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.5
 #define HOPPER \
 	.gemm_efficiency = 0.708, .attention_efficiency = 0.54, COMMON, \
-	.network_efficiency = 0.85, .hopper = true
+	.network_efficiency = 0.85, .hopper = true, .profile_error = 4.9
 #define BLACKWELL \
 	.gemm_efficiency = 0.55, .attention_efficiency = 0.3, COMMON, .network_efficiency = 0.85
 #define COMMON \
 	.memory_efficiency = 0.75, .link_efficiency = 0.75, .host_efficiency = 0.87, \
 	.fp8_efficiency = 0.9, .kernel_us = 3, .host_us = 4, .link_us = 10, .network_us = 25, \
-	.step_ms = 0.2, .dp_overlap = 0.9, .layer_overlap = 0.75, .expert_skew = 1.15
+	.step_ms = 0.2, .dp_overlap = 0.9, .layer_overlap = 0.75, .stage_exposed = 1, \
+	.expert_skew = 1.15
 
 /* Peaks, memory and links: docs/planning.md 3; links to the host, PCI Express or NVLink; F32 peaks
  * without tensor cores, numbers of multiprocessors and watts: the vendors' data sheets. H200s that
@@ -52,7 +57,8 @@ static const struct hardware rows[] = {
 	{ "cpu", 0.05, 0.05, true, false, 4, 0.2, 10, 5, 0.1, 64, 10, 0, 0, .gemm_efficiency = 0.8,
 	    .attention_efficiency = 0.3, .memory_efficiency = 0.7, .link_efficiency = 0.5,
 	    .network_efficiency = 0.8, .host_efficiency = 0.5, .fp8_efficiency = 1, .kernel_us = 5,
-	    .link_us = 10, .network_us = 50, .step_ms = 1, .expert_skew = 1.15 },
+	    .link_us = 10, .network_us = 50, .step_ms = 1, .stage_exposed = 1,
+	    .expert_skew = 1.15 },
 };
 
 const char *const hardware_names[] = { "h100", "h100-pcie", "h200", "b200", "b300", "gb200",
@@ -60,6 +66,11 @@ const char *const hardware_names[] = { "h100", "h100-pcie", "h200", "b200", "b30
 
 _Static_assert(sizeof rows / sizeof *rows == sizeof hardware_names / sizeof *hardware_names - 1,
     "one name per row");
+
+struct stack_config {
+	struct hardware hw;
+	int gpu;
+};
 
 /* clang-format off */
 #define FIGURE(name, field) { name, offsetof(struct hardware, field) }
@@ -90,6 +101,10 @@ static const struct figure {
 	FIGURE("attention-passes", attention_passes),
 	FIGURE("expert-skew", expert_skew),
 	FIGURE("layer-overlap", layer_overlap),
+	FIGURE("stage-exposed", stage_exposed),
+	FIGURE("stage-slices", stage_slices),
+	FIGURE("whole-recompute", whole_recompute),
+	FIGURE("profile-error", profile_error),
 	FIGURE("host-us", host_us),
 	FIGURE("host-efficiency", host_efficiency),
 	FIGURE("fp8-efficiency", fp8_efficiency),
@@ -101,13 +116,10 @@ hardware_row(int row, struct hardware *out)
 	*out = rows[row];
 }
 
-/* Copies the row, then each figure that was given; the others keep the row's values. row indexes
- * hardware_names. All figures are doubles, so one copy serves. */
-void
-hardware_resolve(
-    const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out)
+/* Each figure that was given, over that of *out. All are doubles, so one copy serves. */
+static void
+take_given(const struct opt_parse *p, const struct hardware *typed, struct hardware *out)
 {
-	hardware_row(row, out);
 	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
 		if (opt_given(p, figures[i].option))
 			memcpy((char *)out + figures[i].off, (const char *)typed + figures[i].off,
@@ -115,6 +127,64 @@ hardware_resolve(
 	/* One option for both rates: it is the rate of the run. */
 	if (opt_given(p, "tflops"))
 		out->tflops_fp32 = out->tflops;
+}
+
+/* The constants of a program, a name or a file, in place of those that are there. -1 with the
+ * reason. */
+static int
+take_stack(const char *stack, struct hardware *out, struct err *e)
+{
+	static const struct opt table[] = { HARDWARE_OPTS(struct stack_config, hw, gpu), OPT_END };
+	const char *text = stack_text(stack);
+	struct stack_config cfg;
+	struct opt_parse p;
+	char *file = NULL;
+	int rc;
+
+	if (!text && io_read_regular(stack, 1 << 20, &file, NULL, e) < 0)
+		return -1;
+	opt_begin(&p, table, &cfg);
+	rc = opt_text(&p, stack, text ? text : file, false, e);
+	if (rc == 0)
+		take_given(&p, &cfg.hw, out);
+	opt_release(&p);
+	free(file);
+	return rc;
+}
+
+int
+hardware_check_stack(const struct hardware *typed, struct err *e)
+{
+	struct hardware hw = { .name = NULL };
+	struct err why;
+
+	if (!typed->stack || take_stack(typed->stack, &hw, &why) == 0)
+		return 0;
+	return err_set(e, "--stack: %s", why.msg);
+}
+
+void
+hardware_resolve(
+    const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out)
+{
+	struct err ignored;
+
+	hardware_row(row, out);
+	if (typed->stack) {
+		out->stack = typed->stack;
+		(void)take_stack(typed->stack, out, &ignored);
+	}
+	take_given(p, typed, out);
+}
+
+bool
+hardware_figure(int number, const char **option, size_t *off)
+{
+	if (number < 0 || (size_t)number >= sizeof figures / sizeof *figures)
+		return false;
+	*option = figures[number].option;
+	*off = figures[number].off;
+	return true;
 }
 
 /* V100 has no bfloat16 GEMMs; double precision counts as half of F32. */
@@ -127,4 +197,43 @@ hardware_peak(const struct hardware *hw, enum dtype t)
 		return hw->tflops_fp32 * 0.5e12;
 	return (t == DTYPE_F32 || (t == DTYPE_BF16 && !hw->bf16) ? hw->tflops_fp32 : hw->tflops) *
 	    1e12;
+}
+
+/* Edges of an output tile; the K at which a GEMM reaches half of its asymptotic rate; the most
+ * parts into which one cuts its sum where it has few tiles. */
+enum { TILE = 128, K_HALF = 64, SPLITS = 16 };
+
+/* The share of multiprocessors at work in the waves of output tiles, times what the depth of the
+ * sum leaves of the rate. A sum may be cut into parts, which make more tiles. Rows and columns
+ * beyond the edge count as idle. */
+double
+hardware_gemm_share(const struct hardware *hw, double m, double n, double k, double count)
+{
+	double tiles = ceil(m / TILE) * ceil(n / TILE) * count,
+	       used = m * n * count / (TILE * TILE);
+	double best = 0;
+
+	if (hw->num_sms < 1)
+		return k / (k + K_HALF);
+	/* With many waves the last one hardly counts. */
+	if (tiles >= 16 * hw->num_sms)
+		return used / (ceil(tiles / hw->num_sms) * hw->num_sms) * k / (k + K_HALF);
+	for (int parts = 1; parts <= SPLITS && (parts == 1 || k / parts >= 8 * TILE); parts *= 2) {
+		double waves = ceil(tiles * parts / hw->num_sms) * hw->num_sms;
+		double share = used * parts / waves * (k / parts) / (k / parts + K_HALF);
+
+		best = fmax(best, share);
+	}
+	return best;
+}
+
+/* Short sequences lose the tiles on the diagonal, and narrow heads wait for exponentials. The
+ * constants are those of the two curves through the rows of docs/gpu.md 1.6: 1,024 to 8,192
+ * positions, heads of 64 and of 128. */
+double
+hardware_attention_share(double keys, double channels)
+{
+	enum { KEYS_HALF = 300, WIDTH_HALF = 29 };
+
+	return keys / (keys + KEYS_HALF) * (1 + WIDTH_HALF / 128.0) / (1 + WIDTH_HALF / channels);
 }

@@ -36,9 +36,21 @@ struct hardware {
 	 * computation, that it hides, 0..1 */
 	double dp_overlap, layer_overlap;
 	double expert_skew; /* rows of the rank that gets the most, over the mean */
+	/* what of messages between stages is not hidden, where stages do not exchange beside passes
+	 */
+	double stage_exposed;
+	/* 1: the last of blocks that are recomputed together computes its output too */
+	double whole_recompute;
+	/* 1: each tensor rank sends a slice of a message between stages, and they gather it inside
+	 * their host; 0: each sends all */
+	double stage_slices;
 	/* how often the scores of attention pass through memory in a forward pass; 0: never */
 	double attention_passes;
 	bool hopper; /* compute capability 9.0, which has attention of our own */
+	/* the program whose constants these are: the name of one in stacks.h, or a file; NULL: this
+	 * one. Of steps that they were not fitted to, the mean error in percent */
+	const char *stack;
+	double profile_error;
 };
 
 /* Names of the rows, ended by NULL: the choices of --gpu. */
@@ -46,10 +58,21 @@ extern const char *const hardware_names[];
 
 /* Row number `row`: an index of hardware_names. */
 void hardware_row(int row, struct hardware *out);
-/* Row number `row`, with the figures that were given in place of its own; p's table holds
- * HARDWARE_OPTS over a struct hardware. */
+/* Row number `row`, with the figures of the program that was given and those that were given
+ * themselves in place of its own; p's table holds HARDWARE_OPTS over a struct hardware. A program
+ * that hardware_check_stack refuses has no figures. */
 void hardware_resolve(
     const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out);
+/* -1 with the reason when the program that was given is neither a name nor a file that can be
+ * read. */
+int hardware_check_stack(const struct hardware *typed, struct err *e);
+/* A figure of a device and the option that sets it, by number; false after the last. */
+bool hardware_figure(int number, const char **option, size_t *off);
+/* The share of its rate that a GEMM reaches, `count` of them in one kernel: what waves of output
+ * tiles and the depth of the sum leave. */
+double hardware_gemm_share(const struct hardware *hw, double m, double n, double k, double count);
+/* That of attention, of so many keys that a query sees in the mean, and heads of these channels. */
+double hardware_attention_share(double keys, double channels);
 /* The peak FLOP/s of GEMMs of this type, which may have 8 bits. */
 double hardware_peak(const struct hardware *hw, enum dtype t);
 
@@ -66,6 +89,14 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		    .off = offsetof(S, G),                                                         \
 		    .choices = hardware_names,                                                     \
 		    .help = "the device" },                                                        \
+	    { .name = "stack",                                                                     \
+		    .type = OPT_STRING,                                                            \
+		    .off = offsetof(S, M.stack),                                                   \
+		    .unit = "NAME|FILE",                                                           \
+		    .help = "the program whose constants replace this one's: megatron-lm, "        \
+			    "megatron-deepspeed, bigscience, bigscience-v100, megatron-core, "     \
+			    "fsdp, fsdp-h100, or a file of these options such as mplan fit -o "    \
+			    "writes" },                                                            \
 	    HARDWARE_NUM(S, M, "tflops", tflops, 1e-6, 1e9,                                        \
 		"peak of dense GEMMs in the run's precision, TFLOP/s"),                            \
 	    HARDWARE_NUM(S, M, "memory-gb", memory_gb, 1e-6, 1e9, "memory of a device, GiB"),      \
@@ -112,12 +143,22 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		"part of the gradient traffic overlapped with computation"),                       \
 	    HARDWARE_NUM(S, M, "layer-overlap", layer_overlap, 0, 1,                               \
 		"most of an exchange inside a layer that computation beside it hides"),            \
+	    HARDWARE_NUM(S, M, "stage-exposed", stage_exposed, 0, 1,                               \
+		"part of the messages between stages that nothing hides, unless they go beside "   \
+		"passes"),                                                                         \
+	    HARDWARE_NUM(S, M, "stage-slices", stage_slices, 0, 1,                                 \
+		"1: each tensor rank sends a slice of a message between stages, 0: all of it"),    \
+	    HARDWARE_NUM(S, M, "whole-recompute", whole_recompute, 0, 1,                           \
+		"1: layers that are recomputed compute their outputs too, 0: what their "          \
+		"gradients need"),                                                                 \
 	    HARDWARE_NUM(S, M, "expert-skew", expert_skew, 1, 1e6,                                 \
 		"rows of the rank whose experts get the most, over the mean; 1 with "              \
 		"--moe-router-force-load-balancing"),                                              \
 	    HARDWARE_NUM(S, M, "attention-passes", attention_passes, 0, 1e3,                       \
 		"how often the scores of attention pass through memory in a forward pass, in "     \
-		"programs that store them")
+		"programs that store them"),                                                       \
+	    HARDWARE_NUM(S, M, "profile-error", profile_error, 0, 1e6,                             \
+		"mean error of these constants over steps that they were not fitted to, percent")
 /* clang-format on */
 
 #endif

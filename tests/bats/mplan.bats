@@ -624,3 +624,48 @@ column()
 	run -1 bash -c 'mplan mem --config tiny.conf --world-size 1 >/dev/full'
 	[ "$output" = "mplan: cannot write standard output" ]
 }
+
+@test "fit: constants from measured steps, as a file for --stack" {
+	printf '%s\t' id model arch layers hidden heads ffn act vocab seq gpu gpu_mem_gb gpus tp pp \
+		mbs gbs precision >rows.tsv
+	echo iter_s >>rows.tsv
+	# Models of four widths, each with two micro batches, at half of the peak.
+	for h in 1024 2048 4096 6144; do
+		for b in 4 8; do
+			awk -v h=$h -v b=$b 'BEGIN {
+				f = 6 * 64 * 2048 * (24 * 12 * h * h + 51200 * h + 24 * 2048 * h)
+				printf "x-%d\tm%d\tgpt\t24\t%d\t16\t%d\tgelu\t51200\t2048\tA100-SXM", \
+					h + b, h, h, 4 * h
+				printf "\t80\t8\t1\t1\t%d\t64\tbf16\t%.4f\n", b, f / 156e12 / 8
+			}' >>rows.tsv
+		done
+	done
+	echo "y-1	other	moe-mla	2	64	4	64	swiglu	100	16	A100-SXM	80	8	1	1	1	8	bf16	1" >>rows.tsv
+	run --separate-stderr mplan fit -v rows.tsv --rows x y -o a.conf
+	[ "$status" = 0 ]
+	[[ $stderr == *"y-1: left out: moe-mla, bf16: is not computed here"* ]]
+	[ "${lines[0]}" = $'what\tname\trows\tbefore\tafter\twithout_model\twithout_source' ]
+	[ "$(cut -f 1-3 <<<"${lines[1]}")" = $'error\tall\t8' ]
+	[ "$(cut -f 7 <<<"${lines[1]}")" = - ]
+	awk -F '\t' '$2 == "all" { exit !($5 < $4 && $5 < 10 && $6 >= $5) }' <<<"$output"
+	[[ $output == *$'constant\tfp8-efficiency\tkept\t0.9\t0.9\t'* ]]
+	head -n 1 a.conf | grep -q '^# constants that mplan fit found in 8 steps: mean error'
+	[ "$(grep -c ' # ' a.conf)" = "$(($(wc -l <a.conf) - 1))" ]
+	time_of="mplan time --config 8b.conf --world-size 8 --gpu a100-80 --global-batch-size 16"
+	$time_of --stack a.conf >fitted
+	$time_of >own
+	! cmp -s fitted own
+	error=$(awk '$1 == "profile-error" { print $2 }' a.conf)
+	[ "$(awk '$1 == "model_error_percent" { print $2 }' fitted)" = "$error" ]
+	[ "$(awk '$1 == "model_error_percent" { print $2 }' own)" = - ]
+	[ "$($time_of --stack megatron-lm | awk '$1 == "model_error_percent" { print $2 }')" = 2.4 ]
+	mplan search -q --config 8b.conf --world-size 8 --gpu a100-80 --global-batch-size 16 \
+		--stack megatron-lm --top 1 >found
+	[ "$(wc -l <found)" = 2 ]
+	fails 1 "mplan: 'a.conf' exists; --force replaces it" mplan fit rows.tsv -o a.conf
+	fails 1 "mplan: rows.tsv: 1 rows, none of which is wanted and can be priced" mplan fit rows.tsv --rows y
+	fails 2 "mplan: operands needed: metrics files of mtrain, or tables of measured steps" mplan fit
+	fails 2 "mplan: --stack: cannot open 'none': No such file or directory" $time_of --stack none
+	echo '{"iteration": 1, "seconds": 1}' >m.jsonl
+	fails 1 "mplan: --gpu: is needed for the steps of m.jsonl" mplan fit m.jsonl
+}
