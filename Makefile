@@ -407,6 +407,9 @@ bench: tests
 	@B=$(B) sh tests/bench/hostile.sh
 	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(golden) sh tests/bench/tok.sh
 	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(golden) sh tests/bench/mtok.sh
+# Errors of mplan's times over the rows of PUBLISHED, against the committed table.
+published: $(B)/mplan
+	@PATH="$(abspath $(B)):$$PATH" sh tests/bench/published.sh "$$(realpath '$(PUBLISHED)')"
 bench-gpu: all $(B)/tests/bench/ceiling
 	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
 bench-offload: all $(B)/tests/bench/host
@@ -447,7 +450,7 @@ help:
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-aarch64  test-gpu  faults N=1000  sim' \
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=  test-surgery PYTHON=' \
 		' test-mutations PYTHON= FAMILY=' \
-		' format  fuzz  bench  bench-gpu  bench-offload  bench-watch  man  config'
+		' format  fuzz  bench  published PUBLISHED=FILE  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  bundle BUNDLE_MPI=host|own  deb  sbom  test-packaging' \
 		' compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
@@ -461,7 +464,7 @@ force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all parity-hosts test-golden \
 	test-porting test-hf test-mutations test-tokenizers test-megatron test-surgery test-boards test-extend \
 	test-aarch64 test-gpu faults sim sim-rate \
-	sim-mutants sim-mutants-made lint format fuzz bench \
+	sim-mutants sim-mutants-made lint format fuzz bench published \
 	bench-gpu bench-offload bench-watch install man \
 	dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
