@@ -53,7 +53,7 @@ left()
 	words='
 window|windows	lib/model/(config|family|fields|options|rope|rank_buffers)|/attention
 window|windows	lib/model/block/buffers|train/engine/engine.c
-link|links	lib/model/hardware
+link|links	lib/model/hardware|train/run/calibrate
 letter|letters	train/config/(option|train_config.h)
 scope|scopes	train/config/(foreign|port)
 tally|tallies	train/config/port|train/cuda/embedding.cu|train/run/explain.c

@@ -3,7 +3,8 @@
 # calls, each as often, and as many FLOPs of attention
 #
 # A profile of rank 0 beside --dry-run --operations, for a few layouts. Experts on several ranks are
-# left out: their calls tell of the room of a round, not of its rows.
+# left out: their calls tell of the room of a round, not of its rows. And --calibrate measures what
+# ranks reach in these operations.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 steps="--mock-data --train-iters 2 --lr 1e-3"
@@ -70,6 +71,18 @@ same 2 $(layout 1 2) --recompute-granularity full --recompute-num-layers 1
 same 2 $(context 2) --recompute-granularity selective --recompute-modules mlp
 model="$gpt2 --hidden-dropout 0 --attention-dropout 0"
 same 2 $(zero 3) --num-virtual-stages-per-pipeline-rank 1
+model=$llama
+# What ranks reach in their own operations, as options that mplan reads.
+train 2 $steps $(layout 2 1) --calibrate reached.conf --calibrate-seconds 0.3
+for option in tflops memory-bandwidth host-bandwidth link-bandwidth attention-efficiency \
+	kernel-us; do
+	awk -v o=$option '$1 == o && $2 > 0 && / # measured: / { n++ } END { exit n != 1 }' \
+		reached.conf || fail "--calibrate: no $option"
+done
+mplan time --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 \
+	--seq-length 32 --world-size 2 $(layout 2 1) --config reached.conf >log 2>&1 ||
+	fail "mplan does not read what --calibrate wrote"
+awk '$1 == "step_seconds" && $2 > 0 { n++ } END { exit !n }' log || fail "no time of a step"
 model="$llama --num-experts 4 --moe-ffn-hidden-size 24 --moe-router-topk 2"
 same 1
 [ "$(mtrain $model $steps --dry-run --operations no/where 2>&1 >/dev/null | tail -n 1)" = \

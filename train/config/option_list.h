@@ -408,7 +408,13 @@
 	   "ranks that --dry-run plans for, at most 1048576: each has a line") \
 	DO(CHOICE, VALUE, "gpu", gpu, hardware_names, NULL, \
 	   "the device that --dry-run plans for: the last line says whether the run fits, and " \
-	   "the status is 1 if it does not", .needs = "dry-run") \
+	   "the status is 1 if it does not; or that --calibrate measures", \
+	   .needs = "dry-run|calibrate") \
+	DO(STRING, NOTHING, "calibrate", calibrate, "FILE", NULL, \
+	   "train nothing: measure what the run's own GEMMs, attention, copies and sums of ranks " \
+	   "reach, and write it there as options of mplan") \
+	DO(NUM, NOTHING, "calibrate-seconds", calibrate_seconds, 0.1, 1e5, "120", \
+	   "for so long", .needs = "calibrate") \
 	DO(STRING, NOTHING, "operations", operations, "FILE", NULL, \
 	   "write the operations of a step there, of the first rank of each stage: the list that " \
 	   "mplan time prices", .needs = "dry-run") \

@@ -19,6 +19,7 @@
 #include "train/optim/optim.h"
 #include "train/run/attainable.h"
 #include "train/run/begin.h"
+#include "train/run/calibrate.h"
 #include "train/run/fits.h"
 #include "train/run/infer.h"
 #include "train/run/leave.h"
@@ -286,6 +287,14 @@ infer(struct run *r, struct err *err)
 	return comm_agree(COMM_HERE(r->e->groups.world), rc, err) ? -1 : 0;
 }
 
+/* --calibrate; likewise. */
+static int
+measure(struct run *r, struct err *err)
+{
+	stop_default_signals();
+	return comm_agree(COMM_HERE(r->e->groups.world), calibrate(r->e, r->c, err), err) ? -1 : 0;
+}
+
 /* Opens what rank 0 will write to, so that it fails now rather than at the first checkpoint. Rank 0
  * alone; the caller spreads the result. */
 static int
@@ -436,7 +445,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 		return leave(world, EXIT_FAILED, &err);
 	fault_join(c->fault, &engine);
 	announce(c, &engine);
-	status = infers ? infer(&r, &err) : train(&r, &err);
+	status = c->o.calibrate ? measure(&r, &err) : infers ? infer(&r, &err) : train(&r, &err);
 	if (status < 0)
 		status = leave(world, r.failure, &err);
 	prefetch_free(r.prefetch);
