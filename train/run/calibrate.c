@@ -13,7 +13,6 @@
 #include "lib/base/prog.h"
 #include "lib/model/hardware.h"
 #include "lib/model/operations.h"
-#include "train/watch/comm_log.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -385,15 +384,13 @@ add_rate(struct calibration *c, const char *figure, const char *share, double ra
 		str_addf(&c->out, "%s %.4g # measured: %s\n%s 1\n", figure, rate, what, share);
 }
 
-/* Whether one host has all ranks. Collective. */
+/* Whether one host has all ranks. */
 static bool
 one_host(const struct engine *e)
 {
 	int local_size;
 
-	comm_log_begin(COMM_HERE(e->groups.world), COMM_WORLD, "split by host");
 	mpi_local_rank(e->groups.world, &local_size);
-	comm_log_end(e->groups.world);
 	return local_size == e->groups.world->size;
 }
 
