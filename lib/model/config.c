@@ -292,9 +292,9 @@ check_experts(const struct model_config *c, struct err *e)
 static int
 check_rates(const struct model_config *c, struct err *e)
 {
-	if (!(c->norm_epsilon > 0))
+	if (!(c->norm_epsilon >= 0))
 		return err_set(
-		    e, "--norm-epsilon %g: must be above 0; 1e-5 is usual", c->norm_epsilon);
+		    e, "--norm-epsilon %g: must be at least 0; 1e-5 is usual", c->norm_epsilon);
 	if (!(c->init_method_std >= 0))
 		return err_set(e, "--init-method-std %g: must be at least 0; 0.02 is usual",
 		    c->init_method_std);

@@ -183,7 +183,7 @@ test_rules(void)
 	BROKEN(llama3_8b, rotary_base, 0, "--rotary-base 0: must be at least 1; 10000 is usual");
 	BROKEN(llama3_8b, rope_scaling, ROPE_SCALING_LINEAR,
 	    "--rope-scaling-factor 0: must be above 0; 8 is usual");
-	BROKEN(llama3_8b, norm_epsilon, 0, "--norm-epsilon 0: must be above 0; 1e-5 is usual");
+	BROKEN(llama3_8b, norm_epsilon, -1, "--norm-epsilon -1: must be at least 0; 1e-5 is usual");
 	BROKEN(llama3_8b, init_method_std, -1,
 	    "--init-method-std -1: must be at least 0; 0.02 is usual");
 	BROKEN(llama3_8b, attention_dropout, 1, "--attention-dropout 1: must be from 0 to 0.999");
