@@ -379,6 +379,32 @@ model_check(const struct model_config *c, struct err *e)
 	return 0;
 }
 
+/* Queries are scaled beyond the original positions, which is not built. */
+static bool
+ends_early(const struct model_config *c)
+{
+	return c->rope_scaling == ROPE_SCALING_YARN && c->query_scaling_beta != 0;
+}
+
+int64_t
+model_longest(const struct model_config *c)
+{
+	if (ends_early(c) && c->rope_original_positions < c->max_position_embeddings)
+		return c->rope_original_positions;
+	return c->max_position_embeddings;
+}
+
+int
+model_check_length(const struct model_config *c, int64_t length, struct err *e)
+{
+	if (!ends_early(c) || length <= c->rope_original_positions)
+		return 0;
+	return err_set(e,
+	    "a sequence of %lld: must be at most --rope-original-positions %lld with "
+	    "--query-scaling-beta: queries beyond these are scaled, which is not supported",
+	    (long long)length, (long long)c->rope_original_positions);
+}
+
 int
 id_list_add(struct id_list *ids, int64_t id, struct err *e)
 {

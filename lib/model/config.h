@@ -142,6 +142,10 @@ enum rope_table layer_rope_table(const struct model_config *c, int64_t layer);
 int model_check(const struct model_config *c, struct err *e);
 /* Its parts, ended by NULL: all but the first rely on the first alone. */
 extern int (*const model_checks[])(const struct model_config *c, struct err *e);
+/* The length of sequences where none is given: all positions that are computed. */
+int64_t model_longest(const struct model_config *c);
+/* 0 if the model computes sequences of this length. */
+int model_check_length(const struct model_config *c, int64_t length, struct err *e);
 /* Appends an id. -1 when the list is full or the id is negative. */
 int id_list_add(struct id_list *ids, int64_t id, struct err *e);
 

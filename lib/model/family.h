@@ -111,6 +111,8 @@ int family_read_rope(struct model_config *c, const struct json_value *config, st
 int family_read_rope_as(struct model_config *c, const struct json_value *config,
     const struct rope_members *top, struct err *e);
 void family_write_rope(const struct model_config *c, struct str *out);
+/* With more members in the dictionaries, each as ",\n \"key\": value". */
+void family_write_rope_with(const struct model_config *c, const char *more, struct str *out);
 /* Those of a model whose layers with a window have plain angles of their own base; window_base is
  * its name at the top of the file, NULL: none. */
 int family_read_rope_by_layer(struct model_config *c, const struct json_value *config,

@@ -27,6 +27,7 @@
 	DO(olmo3) \
 	DO(smollm3) \
 	DO(exaone4) \
-	DO(granite)
+	DO(granite) \
+	DO(ministral3)
 
 #endif

@@ -70,15 +70,21 @@ add_name(struct str *out, const char *inside, const struct json_value *m)
 	str_addf(out, "%s%s%s%.60s", out->len ? ", " : "", inside, *inside ? "." : "", m->key);
 }
 
+/* Whether a member is of a row or list of the family's. */
+static bool
+is_familys(const struct family *f, const char *name)
+{
+	return has_key(f->keys, f->num_keys, name) || has_name(f->others, name) ||
+	    has_name(f->off, name);
+}
+
 static void
 add_unread(const struct family *f, const struct json_value *config, struct str *out)
 {
 	for (size_t i = 0; i < config->len; i++) {
 		const struct json_value *m = &config->item[i];
-		bool known = has_key(f->keys, f->num_keys, m->key) ||
-		    has_key(family_shared, family_num_shared, m->key) ||
-		    has_name(f->others, m->key) || has_name(f->off, m->key) ||
-		    has_name(harmless, m->key);
+		bool known = is_familys(f, m->key) || has_name(harmless, m->key) ||
+		    has_key(family_shared, family_num_shared, m->key);
 
 		if (!known && !(has_name(off, m->key) && family_is_off(m)))
 			add_name(out, "", m);
@@ -86,12 +92,13 @@ add_unread(const struct family *f, const struct json_value *config, struct str *
 }
 
 static void
-add_unread_rotary(const struct json_value *dict, const char *inside, struct str *out)
+add_unread_rotary(
+    const struct family *f, const struct json_value *dict, const char *inside, struct str *out)
 {
 	if (!dict || dict->type != JSON_OBJECT)
 		return;
 	for (size_t i = 0; i < dict->len; i++)
-		if (!has_name(rotary, dict->item[i].key))
+		if (!has_name(rotary, dict->item[i].key) && !is_familys(f, dict->item[i].key))
 			add_name(out, inside, &dict->item[i]);
 }
 
@@ -104,8 +111,9 @@ family_note_members(
 
 	add_unread(f, config, &names);
 	if (has_name(f->others, "rope_parameters")) {
-		add_unread_rotary(json_get(config, "rope_scaling"), "rope_scaling", &names);
-		add_unread_rotary(json_get(config, "rope_parameters"), "rope_parameters", &names);
+		add_unread_rotary(f, json_get(config, "rope_scaling"), "rope_scaling", &names);
+		add_unread_rotary(
+		    f, json_get(config, "rope_parameters"), "rope_parameters", &names);
 		if (json_get(dict, "mrope_section"))
 			str_addf(notes,
 			    "%s: the positions of text are one number here, not three (mrope): "

@@ -316,9 +316,10 @@ family_read_rope_by_layer(
 	    : 0;
 }
 
-/* The same dictionary serves as rope_parameters and, when there is scaling, as rope_scaling. */
+/* The same dictionary serves as rope_parameters and, when there is scaling, as rope_scaling; more:
+ * members of it besides. */
 static void
-write_rope_in(const struct model_config *c, struct str *out)
+write_rope_in(const struct model_config *c, const char *more, struct str *out)
 {
 	const struct rope *r = &ropes[c->rope_scaling];
 
@@ -331,20 +332,26 @@ write_rope_in(const struct model_config *c, struct str *out)
 	}
 	if (c->rope_scaling == ROPE_SCALING_YARN && c->yarn_unrounded_range)
 		str_adds(out, ",\n    \"truncate\": false");
-	str_adds(out, "\n  }");
+	str_addf(out, "%s\n  }", more);
 }
 
 /* Readers older than rope_parameters use rope_scaling. */
 void
-family_write_rope(const struct model_config *c, struct str *out)
+family_write_rope_with(const struct model_config *c, const char *more, struct str *out)
 {
 	str_adds(out, ",\n  \"rope_scaling\": ");
 	if (c->rope_scaling == ROPE_SCALING_NONE)
 		str_adds(out, "null");
 	else
-		write_rope_in(c, out);
+		write_rope_in(c, more, out);
 	str_adds(out, ",\n  \"rope_parameters\": ");
-	write_rope_in(c, out);
+	write_rope_in(c, more, out);
+}
+
+void
+family_write_rope(const struct model_config *c, struct str *out)
+{
+	family_write_rope_with(c, "", out);
 }
 
 void
@@ -358,11 +365,11 @@ family_write_rope_by_layer(const struct model_config *c, struct str *out)
 	if (c->rope_scaling == ROPE_SCALING_NONE)
 		str_adds(out, "null");
 	else
-		write_rope_in(c, out);
+		write_rope_in(c, "", out);
 	str_adds(out, ",\n  \"rope_parameters\": {\n  \"full_attention\": ");
-	write_rope_in(c, out);
+	write_rope_in(c, "", out);
 	str_adds(out, ",\n  \"sliding_attention\": ");
-	write_rope_in(&local, out);
+	write_rope_in(&local, "", out);
 	str_adds(out, "\n  }");
 }
 

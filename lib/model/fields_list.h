@@ -127,6 +127,11 @@
 	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SET | MODEL_IF_YARN, \
 	   "yarn interpolates between pairs that are not rounded", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
+	DO(NUM, S, M, "query-scaling-beta", query_scaling_beta, -INFINITY, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SET | MODEL_IF_YARN, \
+	   "queries times 1 + this times ln(1 + floor(position / rope-original-positions)), as " \
+	   "in Ministral 3: only lengths up to these positions, where it is 1, are supported", \
+	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
 	/* the pattern has the layers that do not rotate */ \
 	DO(WORDS, S, M, "no-rope-freq", OPT_STRING, no_rope_freq, "N", \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT | MODEL_ROTARY, \

@@ -266,7 +266,7 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 static int64_t
 seq_length(const struct run_options *o, const struct model_config *c)
 {
-	return o->seq_length ? o->seq_length : c->max_position_embeddings;
+	return o->seq_length ? o->seq_length : model_longest(c);
 }
 
 /* Samples that all ranks process at once. */
@@ -506,7 +506,8 @@ resolve_shape(
 		return err_set(e,
 		    "--seq-length %lld: must be at most --max-position-embeddings %lld",
 		    (long long)s->seq_length, (long long)plan->model.max_position_embeddings);
-	if (layout_check_rows(&plan->layout, s->seq_length, e) < 0)
+	if (model_check_length(&plan->model, s->seq_length, e) < 0 ||
+	    layout_check_rows(&plan->layout, s->seq_length, e) < 0)
 		return -1;
 	if (plan->model.max_position_embeddings < s->seq_length)
 		plan->model.max_position_embeddings = s->seq_length;

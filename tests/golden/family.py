@@ -297,11 +297,20 @@ def granite(r, i):
     return {**s, **([{}, {"attention_multiplier": 0.3}, {"attention_multiplier": 0.015625}][i % 3])}
 
 
+def ministral3(r, i):
+    """In 5 alone. Positions stay below those before the scaling."""
+    s = rope(r, "yarn", factor=r.choice([4.0, 16.0]), original_max_position_embeddings=r.choice([128, 200]),
+             llama_4_scaling_beta=r.choice([0.1, 0.3]), beta_fast=32.0, beta_slow=1.0,
+             **[{}, {"mscale": 1.0, "mscale_all_dim": 1.0}][i % 2])
+    return {**sizes(r, i), **s, "head_dim": r.choice([6, 10, 20]), "sliding_window": [None, 7, None, 20][i % 4],
+            "max_position_embeddings": 512}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
             "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3,
-            "smollm3": smollm3, "exaone4": exaone4, "granite": granite}
+            "smollm3": smollm3, "exaone4": exaone4, "granite": granite, "ministral3": ministral3}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

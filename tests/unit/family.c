@@ -218,6 +218,7 @@ static void
 test_combinations(void)
 {
 	struct model_config c = family_config("arcee");
+	struct err e;
 
 	CHECK(c.activation == ACTIVATION_RELU2 && c.qkv_bias && c.proj_bias && !c.mlp_bias);
 	c = family_config("nemotron");
@@ -255,6 +256,13 @@ test_combinations(void)
 	CHECK(c.embedding_multiplier == 0 && model_score_scale(&c) == 1);
 	c.attention_multiplier = 0;
 	CHECK(family_of(&c, NULL) == family_find("llama"));
+	c = family_config("ministral3");
+	CHECK(c.query_scaling_beta == 0.1 && model_longest(&c) == 12);
+	CHECK(model_check_length(&c, 12, NULL) == 0);
+	CHECK(model_check_length(&c, 13, &e) < 0);
+	CHECK_STR(e.msg,
+	    "a sequence of 13: must be at most --rope-original-positions 12 with "
+	    "--query-scaling-beta: queries beyond these are scaled, which is not supported");
 }
 
 /* A tensor of all experts of a layer, with gate above up in each. */
@@ -610,7 +618,8 @@ static const struct {
 	{ "{\"model_type\": \"t5\"}",
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
-	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3, exaone4, granite" },
+	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3, exaone4, granite, "
+	    "ministral3" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
@@ -712,6 +721,12 @@ static const struct {
 	    "\"sliding_window_pattern\" must be an integer" },
 	{ "{\"model_type\": \"granite\", " SIZES ", \"residual_multiplier\": 0}",
 	    "\"residual_multiplier\" is 0; must be above 0" },
+	{ "{\"model_type\": \"ministral3\", " SIZES "}",
+	    "ministral3 needs positions scaled by yarn" },
+	{ "{\"model_type\": \"ministral3\", " SIZES
+	  ", \"rope_parameters\": {\"rope_type\": \"yarn\", "
+	  "\"factor\": 2.0}}",
+	    "\"llama_4_scaling_beta\" is missing beside the scaling of positions" },
 	{ "{\"model_type\": \"qwen3\", " SIZES ", \"use_sliding_window\": true, "
 	  "\"layer_types\": [\"full_attention\"]}",
 	    "\"layer_types\" must be a list with a word for each layer, for at most 128" },

@@ -167,6 +167,8 @@ infer_seq_length(const struct train_config *c, struct err *err)
 		    "--tokens-file %s: %lld tokens: must be at most the %lld that the model has "
 		    "learned positions for",
 		    path, (long long)s, (long long)m->max_position_embeddings);
+	if (model_check_length(m, s, err) < 0)
+		return -1;
 	return layout_check_length(
 		   &c->plan.layout, s, "half of the tokens of --tokens-file,", err) < 0
 	    ? -1
