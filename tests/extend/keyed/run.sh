@@ -11,29 +11,33 @@ numbers()
 	od -A n -v -t f8 -w8 -j 128 "$1"
 }
 
-# logits NAME OPTION...: those of the model with them, as NAME
+# logits NAME DIR: those of the model in DIR, as NAME
 logits()
 {
-	name=$1
-	shift
-	mtrain -q --fp64 --pretrained-checkpoint keyed --num-threads 1 "$@" \
-		--logits-file $name.npy --tokens-file "$golden/tokens.npy" >log 2>&1 ||
-		fail "logits"
-	numbers $name.npy >$name
+	mtrain -q --fp64 --model "$2" --pretrained-checkpoint "$2" --num-threads 1 \
+		--tokens-file "$golden/tokens.npy" --logits-file "$1.npy" >log 2>&1 || fail "logits"
+	numbers "$1.npy" >"$1"
 }
 
-# The width of a head is 8.
+# as DIR TYPE MEMBER: the weights of the golden model under a config.json of another family
+as()
+{
+	mkdir "$1"
+	cp "$golden/model.safetensors" "$1"
+	sed -e "s/\"model_type\": \"llama\"/$3, \"model_type\": \"$2\"/" \
+		"$golden/config.json" >"$1/config.json"
+}
+
+# The width of a head is 8: the multiplier of its scores is 3 / sqrt(8).
 golden=$TOP/tests/golden/ckpt/llama
-mkdir keyed
-cp "$golden/model.safetensors" keyed/
-sed -e 's/"model_type": "llama"/"key_multiplier": 3, "model_type": "keyed"/' \
-	"$golden/config.json" >keyed/config.json
-logits mine --model keyed
-logits same --model "$golden" --attention-multiplier 1.0606601717798212 --key-multiplier 0
-logits plain --model "$golden" --key-multiplier 0
-[ "$(wc -l <mine)" -gt 1000 ] || fail "few logits"
-cmp -s mine same || fail "other logits"
-! cmp -s mine plain || fail "the multiplier changes nothing"
+as keyed keyed '"key_multiplier": 3'
+as granite granite '"attention_multiplier": 1.0606601717798212'
+logits by_key keyed
+logits by_score granite
+logits plain "$golden"
+[ "$(wc -l <by_key)" -gt 1000 ] || fail "few logits"
+cmp -s by_key by_score || fail "other logits"
+! cmp -s by_key plain || fail "the multiplier changes nothing"
 
 model="--model keyed --hidden-dropout 0 --attention-dropout 0 --seq-length 16
 	--global-batch-size 8 --eval-iters 0 --num-threads 1"
