@@ -713,6 +713,9 @@ static const struct {
 	    "\"rope_theta\" is 10000; to transformers 5 layers with the window have the base "
 	    "500000: say both in \"rope_parameters\", by \"full_attention\" and "
 	    "\"sliding_attention\"" },
+	{ "{\"model_type\": \"olmo3\", " SIZES ", \"rope_parameters\": {\"full_attention\": {}, "
+	  "\"sliding_attention\": {\"rope_theta\": 0.0}}}",
+	    "\"rope_theta\" of \"sliding_attention\" must be at least 1" },
 	{ "{\"model_type\": \"smollm3\", " SIZES ", \"no_rope_layers\": [1]}",
 	    "\"no_rope_layers\" must be a list with 0 or 1 for each layer, for at most 128" },
 	{ "{\"model_type\": \"smollm3\", " SIZES ", \"no_rope_layer_interval\": 0}",

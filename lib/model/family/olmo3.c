@@ -62,6 +62,8 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	c->rotary_base = c->sliding_window_rope_base = base;
 	if (family_read_olmo(c, e) < 0 || family_read_rope_by_layer(c, v, NULL, e) < 0)
 		return -1;
+	if (!(c->sliding_window_rope_base >= 1))
+		return err_set(e, "\"rope_theta\" of \"sliding_attention\" must be at least 1");
 	/* one base without scaling is the same in all layers */
 	if (c->rope_scaling == ROPE_SCALING_NONE && c->sliding_window_rope_base == c->rotary_base)
 		c->sliding_window_rope_base = 0;
