@@ -84,6 +84,10 @@ open_model(struct job *j)
 	if (!j->src || source_require(j->src, j->e) < 0)
 		return -1;
 	str_add(j->notes, j->src->notes.buf, j->src->notes.len);
+	if (j->src->config.rotary_interleaved)
+		str_adds(j->notes,
+		    "rows of q and k are written in the order of halves of a head, not of "
+		    "interleaved pairs\n");
 	if (j->o->average && !j->src->averaged)
 		return err_at(j->e, j->src->path, 0,
 		    "holds no average of the weights: a run keeps one with --ema-decay");

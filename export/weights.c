@@ -70,8 +70,28 @@ struct run {
 	int param;
 	int64_t first; /* of its rows in the parameter */
 	struct slice slice;
-	bool transposed;
+	const struct family_place *place;
 };
+
+/* Reads rows of a parameter in the order in which they are stored, dense. */
+static int
+read_rows(struct hf_export *x, const struct run *r, const struct source_part *want, void *dst,
+    struct err *e)
+{
+	struct source_part one = *want;
+	int64_t count = want->slice.count[0];
+	size_t row = (size_t)(slice_elements(&want->slice) / count) * dtype_size(x->dtype);
+	int rc = 0;
+
+	if (!r->place->rotary)
+		return source_read(x->src, want, x->dtype, dst, e);
+	one.slice.count[0] = 1;
+	for (int64_t i = 0; rc == 0 && i < count; i++) {
+		one.slice.start[0] = family_row_of(r->place, want->slice.start[0] + i);
+		rc = source_read(x->src, &one, x->dtype, (char *)dst + (size_t)i * row, e);
+	}
+	return rc;
+}
 
 /* Copies a run's part of `rows` (a box of whole rows of its tensor) into dst, which holds those
  * rows. */
@@ -89,17 +109,17 @@ read_run(
 		return 0;
 	want.slice = part;
 	for (int d = 0; d < part.ndim; d++) {
-		int to = r->transposed ? part.ndim - 1 - d : d;
+		int to = r->place->transposed ? part.ndim - 1 - d : d;
 
 		want.slice.start[to] = part.start[d] - r->slice.start[d];
 		want.slice.count[to] = part.count[d];
 	}
 	want.slice.start[0] += r->first;
-	if (!r->transposed && slice_elements(&part) == slice_elements(rows))
-		return source_read(x->src, &want, x->dtype, dst, e);
+	if (!r->place->transposed && slice_elements(&part) == slice_elements(rows))
+		return read_rows(x, r, &want, dst, e);
 	read = mem_alloc((size_t)slice_elements(&part), size);
-	rc = source_read(x->src, &want, x->dtype, read, e);
-	if (rc == 0 && r->transposed) {
+	rc = read_rows(x, r, &want, read, e);
+	if (rc == 0 && r->place->transposed) {
 		void *transposed = mem_alloc((size_t)slice_elements(&part), size);
 
 		slice_transpose(transposed, read, want.slice.count[0], want.slice.count[1], size);
@@ -160,8 +180,7 @@ fill(void *ctx, int64_t i, void *buffer, struct err *e)
 
 		rc = family_place(x->family, &x->src->config, &x->src->param[p], &place, e);
 		for (int64_t k = 0; rc == 0 && k < place.runs; k++) {
-			struct run r = { p, k * place.slice.count[0], place.slice,
-				place.transposed };
+			struct run r = { p, k * place.slice.count[0], place.slice, &place };
 
 			r.slice.start[0] += k * place.apart;
 			rc = read_run(x, &r, &w->rows, buffer, e);

@@ -120,6 +120,9 @@ int source_require(const struct source *s, struct err *e);
 /* Says how many tokens a source has that has not recorded it: fewer rows are then read of its
  * vocabulary tables. -1 when it has another number, or fewer rows. */
 int source_set_vocab(struct source *s, int64_t tokens, struct err *e);
+/* Has queries and keys of a Hugging Face directory read as those of a model that rotates pairs as c
+ * does. Of another source nothing changes. */
+void source_rotate_as(struct source *s, const struct model_config *c);
 /* Whether a part is of the model's parameters: of no state, and not of the run. */
 bool source_is_weight(const struct source *s, const struct source_part *p);
 /* The tensor of the run with this name; NULL: it has none. */

@@ -352,8 +352,8 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 	return t;
 }
 
-/* A box of the parameter is a box of the stored tensor, or one in each run. A storage of torch is
- * compared with its checksum when it is first read. */
+/* A box of the parameter is a box of the stored tensor, or one in each run, or in each row where
+ * pairs lie otherwise. A storage of torch is compared with its checksum when it is first read. */
 static int
 read_as(struct source *s, const struct source_part *p, enum dtype as, void *dst, struct err *e)
 {
@@ -361,7 +361,7 @@ read_as(struct source *s, const struct source_part *p, enum dtype as, void *dst,
 	const struct hfdir_tensor *t = entry_of(s, p, &place);
 	int64_t end = p->slice.start[0] + p->slice.count[0], height = place.slice.count[0];
 	struct hfdir_box box = { .as = as, .transposed = place.transposed };
-	struct slice slice = p->slice;
+	struct slice slice = p->slice, stored;
 
 	if (torch_tensor_check(&t->view, e) < 0) {
 		s->damaged = true;
@@ -374,7 +374,11 @@ read_as(struct source *s, const struct source_part *p, enum dtype as, void *dst,
 		if (place.runs > 1)
 			slice.count[0] =
 			    int64_min(slice.count[0], height - slice.start[0] % height);
-		box.slice = family_stored_slice(&place, &slice);
+		if (place.rotary)
+			slice.count[0] = 1;
+		stored = slice;
+		stored.start[0] = family_stored_row(&place, slice.start[0]);
+		box.slice = family_stored_slice(&place, &stored);
 		if (hfdir_read(t, &box, dst, &why) < 0)
 			return err_at(e, s->path, 0, "%s", why.msg);
 		dst = (char *)dst + (size_t)slice_elements(&slice) * dtype_size(as);
@@ -394,6 +398,18 @@ static int
 read_exact(struct source *s, const struct source_part *p, void *dst, struct err *e)
 {
 	return read_as(s, p, DTYPE_F32, dst, e);
+}
+
+void
+source_rotate_as(struct source *s, const struct model_config *c)
+{
+	if (s->kind != &source_hf || !c->rotary_interleaved || s->config.position != POSITION_ROPE)
+		return;
+	s->config.rotary_interleaved = true;
+	str_addf(&s->notes,
+	    "%s: rows of q and k are read in the order of interleaved pairs "
+	    "(--rotary-interleaved)\n",
+	    s->path);
 }
 
 /* Of names, types, shapes and places, and of the first elements of each tensor: all bytes would

@@ -415,6 +415,8 @@ distance(const struct family *f, const struct model_config *c, struct err *e)
 	j = json_parse(text.buf, text.len, f->model_type, e);
 	if (j && read_members(&said, json_root(j), &of, e) == 0) {
 		n = 0;
+		/* family_place has the rows of either kind of pairs */
+		said.rotary_interleaved = c->rotary_interleaved;
 		model_weight_differences(c, &said, &differences);
 		for (size_t i = 0; i < differences.len; i++)
 			n += differences.buf[i] == '\n';
@@ -486,6 +488,43 @@ stack(struct family_place *out, int64_t experts, int64_t expert)
 	out->slice.count[0] = 1;
 }
 
+/* Queries and keys of a model with interleaved pairs: to a family they are those of halves. */
+static void
+place_pairs(const struct model_config *c, const struct param *p, struct family_place *out)
+{
+	static const char *const names[] = { "self_attention.linear_q.weight",
+		"self_attention.linear_k.weight", "self_attention.linear_q.bias",
+		"self_attention.linear_k.bias", "self_attention.q_layernorm.weight",
+		"self_attention.k_layernorm.weight", "self_attention.q_layernorm.bias",
+		"self_attention.k_layernorm.bias" };
+
+	for (size_t i = 0; c->rotary_interleaved && i < sizeof names / sizeof *names; i++)
+		if (param_is(p, names[i])) {
+			out->head = c->kv_channels;
+			out->rotary = model_rotary_dim(c);
+		}
+}
+
+int64_t
+family_stored_row(const struct family_place *place, int64_t row)
+{
+	int64_t at = place->rotary ? row % place->head : 0;
+
+	if (at >= place->rotary)
+		return row;
+	return row - at + at % 2 * (place->rotary / 2) + at / 2;
+}
+
+int64_t
+family_row_of(const struct family_place *place, int64_t stored)
+{
+	int64_t at = place->rotary ? stored % place->head : 0, half = place->rotary / 2;
+
+	if (at >= place->rotary)
+		return stored;
+	return stored - at + at % half * 2 + at / half;
+}
+
 /*
  * Rows that name the same tensor are its blocks of output rows in table order, so the start is the
  * sum of the rows before and the height the sum of all. Where heads take turns, one run of rows
@@ -523,6 +562,7 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 		out->slice.start[0] /= out->runs;
 		out->slice.count[0] /= out->runs;
 	}
+	place_pairs(c, p, out);
 	out->transposed = mine->transposed && p->ndim == 2;
 	if (out->transposed)
 		transpose(out);

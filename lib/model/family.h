@@ -88,17 +88,23 @@ void family_write_config(
  * slices of it that are p (in the stored orientation): `runs` of them, one after the other in p's
  * rows, of which box is the first and the others lie `apart` stored rows each from the one before.
  * transposed: p's rows are its columns, and there is one run. A tensor of all experts has a
- * dimension more than p, its first, and there is one run. */
+ * dimension more than p, its first, and there is one run. Where p rotates other pairs than the
+ * family does, its rows, or elements, are in another order in each head: head of them, of which the
+ * first `rotary` rotate; 0 elsewhere. */
 struct family_place {
 	char name[128];
 	int ndim;
 	int64_t shape[SLICE_DIMS];
 	struct slice slice;
 	int64_t runs, apart;
+	int64_t head, rotary;
 	bool transposed;
 };
 int family_place(const struct family *f, const struct model_config *c, const struct param *p,
     struct family_place *out, struct err *e);
+/* Where one of p's rows lies in the order of the stored ones, and the reverse. */
+int64_t family_stored_row(const struct family_place *place, int64_t row);
+int64_t family_row_of(const struct family_place *place, int64_t stored);
 /* The box of the stored tensor that is a box of p's rows within one run. */
 struct slice family_stored_slice(const struct family_place *place, const struct slice *of);
 

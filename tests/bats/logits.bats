@@ -54,6 +54,19 @@ logits() {
 	done
 }
 
+@test "a run with interleaved pairs begins with a directory of halves, and is written as one" {
+	launch=(mpirun -np 2)
+	dir=$golden/llama
+	start=(--model "$dir" --pretrained-checkpoint "$dir" --rotary-interleaved)
+	mtrain -q "${start[@]}" --fp64 --tokens-file "$dir/tokens.npy" --logits-file logits.npy
+	"$B/tests/tools/npydiff" logits.npy "$dir/logits_f64.npy" 1e-12
+	"${launch[@]}" mtrain -q "${start[@]}" --mock-data --train-iters 1 --lr 0 --weight-decay 0 \
+		--tensor-model-parallel-size 2 --global-batch-size 2 --seq-length 16 \
+		--eval-iters 0 --no-save-optim --save run
+	mexport -q --dtype bf16 run out
+	mckpt diff --tolerance 0 out "$dir" >diff
+}
+
 @test "an upcycled model computes what the dense one did, unless channels are replaced" {
 	mckpt upcycle -q --num-experts 4 "$golden/llama" import
 	launch=()

@@ -138,6 +138,37 @@ test_turns(const struct model_config *c)
 	free(p);
 }
 
+/* Of a head of 8 elements 6 rotate, as pairs (0, 1), (2, 3), (4, 5) here, and as (0, 3), (1, 4),
+ * (2, 5) in a family's files; nothing else is in another order. */
+static void
+test_pairs(struct model_config c)
+{
+	static const int64_t stored[8] = { 0, 3, 1, 4, 2, 5, 6, 7 };
+	struct param *p;
+	int n, found = 0;
+
+	c.rotary_percent = 0.75;
+	c.rotary_interleaved = true;
+	n = model_params(&c, &p);
+	for (int i = 0; i < n; i++) {
+		bool turns = param_is(&p[i], "self_attention.linear_q.weight") ||
+		    param_is(&p[i], "self_attention.linear_k.weight");
+		struct family_place at;
+		struct err e;
+
+		CHECK(family_place(family_find("llama"), &c, &p[i], &at, &e) == 0);
+		for (int64_t row = 0; row < p[i].shape[0]; row++) {
+			int64_t to = family_stored_row(&at, row);
+
+			CHECK(to == (turns ? row - row % 8 + stored[row % 8] : row));
+			CHECK(family_row_of(&at, to) == row);
+		}
+		found += turns;
+	}
+	CHECK(found == 2 * c.num_layers);
+	free(p);
+}
+
 /* What every family but GPT-2 needs. */
 #define SIZES \
 	"\"vocab_size\": 90, \"hidden_size\": 32, \"intermediate_size\": 56, " \
@@ -332,6 +363,10 @@ test_families(void)
 
 	CHECK(l.num_query_groups == 4 && l.kv_channels == 8 && l.pad_token_id == -1);
 	CHECK(l.eos_token_id.count == 1 && l.eos_token_id.id[0] == 2);
+	test_pairs(l);
+	c = l;
+	c.rotary_interleaved = true;
+	CHECK(family_of(&c, NULL) == family_find("llama"));
 	CHECK(g.max_position_embeddings == 96 && !g.untie_embeddings_and_output_weights &&
 	    g.attention_dropout == 0);
 	CHECK(family_find("t5") == NULL);
