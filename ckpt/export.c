@@ -181,10 +181,11 @@ choose_states(struct export *x)
 		    "%s: its optimizer is %s, whose states are not written; --no-optim leaves "
 		    "them out",
 		    s->path, s->rule->name);
-	if (optim && s->config.num_experts)
+	if (optim && s->config.num_experts && x->o->format == EXPORT_TORCH)
 		return err_set(x->e,
-		    "%s: the states of a model with experts are not written; --no-optim leaves "
-		    "them out",
+		    "%s: the states of a model with experts are not written in torch; --to "
+		    "torch_dist "
+		    "has them, --no-optim leaves them out",
 		    s->path);
 	x->num_kinds = optim ? KIND_STATES + optim_num_states(s->rule) : 1;
 	x->has_master = optim && (x->dtype != DTYPE_F32 || x->o->use_distributed_optimizer);

@@ -351,16 +351,16 @@ option(const struct export *x, const char *name)
 	return 0;
 }
 
-/* Group 0 decays, group 1 does not. */
+/* Group 0 decays, group 1 does not; experts have matrices alone, which decay. */
 void
-export_put_groups(const struct export *x, struct str *out, const int ids[2])
+export_put_groups(const struct export *x, struct str *out, const int ids[2], bool experts)
 {
 	const struct run_state *s = &x->src->state;
 
 	pickle_open_list(out);
-	for (int g = 0; g < 2; g++) {
+	for (int g = 0; g < (experts ? 1 : 2); g++) {
 		pickle_open_dict(out);
-		put_bool(out, "is_expert_parallel", false);
+		put_bool(out, "is_expert_parallel", experts);
 		put_bool(out, "default_config", true);
 		put_double(out, "wd_mult", g == 0);
 		put_double(out, "lr_mult", 1);

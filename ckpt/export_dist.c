@@ -188,13 +188,50 @@ put_object(struct dist_file *f, const char *name, const struct str *pickle)
 	put_place(f, name, -1, NULL, torchzip_end(w));
 }
 
+/* An optimizer without its tensors. */
+static void
+put_optimizer(const struct export *x, bool experts, struct str *s)
+{
+	static const int none[2] = { -1, -1 };
+	bool wrapped = x->o->use_distributed_optimizer || x->has_master;
+
+	pickle_open_dict(s);
+	if (wrapped) {
+		pickle_put_text(s, "optimizer");
+		pickle_open_dict(s);
+	}
+	pickle_put_text(s, "param_groups");
+	export_put_groups(x, s, none, experts);
+	if (wrapped)
+		pickle_close_dict(s);
+	if (x->o->use_distributed_optimizer) {
+		pickle_put_text(s, "param_state_sharding_type");
+		pickle_put_text(s, "fully_reshardable");
+	}
+	pickle_close_dict(s);
+}
+
+/* Where ranks share the experts there are two, of all else and of the experts, by number. */
+static void
+put_optimizers(const struct export *x, struct str *s)
+{
+	if (layout_expert_ranks(&x->layout) == 1) {
+		put_optimizer(x, false, s);
+		return;
+	}
+	pickle_open_dict(s);
+	for (int i = 0; i < 2; i++) {
+		pickle_put_int(s, i);
+		put_optimizer(x, i == 1, s);
+	}
+	pickle_close_dict(s);
+}
+
 /* Objects are lists of one. The optimizer is wrapped as in put_optimizer of export_torch.c. */
 static void
 put_common(struct dist_file *f)
 {
-	static const int none[2] = { -1, -1 };
 	const struct export *x = f->x;
-	bool wrapped = x->o->use_distributed_optimizer || x->has_master;
 	struct str s = { 0 };
 
 	pickle_begin(&s);
@@ -202,20 +239,7 @@ put_common(struct dist_file *f)
 	export_open_common(x, &s);
 	if (x->num_kinds > 1) {
 		pickle_put_text(&s, "optimizer");
-		pickle_open_dict(&s);
-		if (wrapped) {
-			pickle_put_text(&s, "optimizer");
-			pickle_open_dict(&s);
-		}
-		pickle_put_text(&s, "param_groups");
-		export_put_groups(x, &s, none);
-		if (wrapped)
-			pickle_close_dict(&s);
-		if (x->o->use_distributed_optimizer) {
-			pickle_put_text(&s, "param_state_sharding_type");
-			pickle_put_text(&s, "fully_reshardable");
-		}
-		pickle_close_dict(&s);
+		put_optimizers(x, &s);
 		export_put_scheduler(x, &s);
 	}
 	/* What its loader asks of the rest: how the optimizer is stored. */

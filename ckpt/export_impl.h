@@ -53,8 +53,9 @@ int export_put(struct export *x, struct torchzip_writer *w, const struct export_
 int export_take_schedule(struct export *x);
 /* Appends the dict that all files begin with: args, version, iteration. Its end is left open. */
 void export_open_common(const struct export *x, struct str *out);
-/* Appends a list of parameter groups; ids[g] of them each, as "params", unless negative. */
-void export_put_groups(const struct export *x, struct str *out, const int ids[2]);
+/* Appends a list of parameter groups, of the experts or of all else; ids[g] of them each, as
+ * "params", unless negative. */
+void export_put_groups(const struct export *x, struct str *out, const int ids[2], bool experts);
 /* Appends the key of the learning rate's schedule and its dict. */
 void export_put_scheduler(const struct export *x, struct str *out);
 /* Whether Megatron-LM's args can express the model: reads back what was written. */

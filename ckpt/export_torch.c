@@ -215,7 +215,7 @@ put_optimizer(struct rank_file *f)
 	if (!distributed)
 		put_states(f);
 	pickle_put_text(&f->pickle, "param_groups");
-	export_put_groups(x, &f->pickle, distributed ? none : ids);
+	export_put_groups(x, &f->pickle, distributed ? none : ids, false);
 	if (wrapped)
 		pickle_close_dict(&f->pickle);
 	if (!distributed && x->has_master)

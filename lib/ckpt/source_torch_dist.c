@@ -57,13 +57,16 @@ only_item(const struct pickle_value *v)
 	return v && v->type == PICKLE_LIST && v->len == 1 ? pickle_item(v, 0) : v;
 }
 
-/* The step of the first parameter group; -1: none that is a number. */
+/* The step of the first parameter group; -1: none that is a number. Where ranks
+ * share the experts there are two optimizers, of all else and of these, in a dict by number. */
 static int64_t
 group_step(const struct pickle_value *optimizer)
 {
-	const struct pickle_value *groups = pickle_get(optimizer, "param_groups");
+	const struct pickle_value *first = pickle_at(optimizer, 0), *groups;
 	double step;
 
+	optimizer = first ? first : optimizer;
+	groups = pickle_get(optimizer, "param_groups");
 	if (!groups)
 		groups = pickle_get(pickle_get(optimizer, "optimizer"), "param_groups");
 	return pickle_double(pickle_get(pickle_item(groups, 0), "step"), &step) ? (int64_t)step
@@ -185,7 +188,7 @@ take_common(struct dist_source *d, const struct torchzip *z, const char *model, 
 	if (take_model(d, model, &r, e) < 0)
 		return -1;
 	d->s.config = d->args.config;
-	if (!d->s.config.num_experts && !d->divided)
+	if (!d->divided)
 		d->s.rule = optim_rule_of(optim_rule_with(OPTIM_OF_MEGATRON)->name, has_state, d);
 	r.adam = d->s.rule;
 	r.optimizer_steps = group_step(optimizer);
@@ -363,6 +366,14 @@ take_tensor(struct dist_source *d, int i, bool *used)
 	}
 }
 
+/* The flat buffers of two optimizers, of which one has the experts, have these before their names.
+ */
+static bool
+is_of_optimizer(const char *name)
+{
+	return !strncmp(name, "optimizer.", 10) || !strncmp(name, "chained_", 8);
+}
+
 /* Extra states are of no use without their implementation; flat buffers are checked as such. */
 static void
 check_unused(struct dist_source *d, const bool *used)
@@ -371,7 +382,7 @@ check_unused(struct dist_source *d, const bool *used)
 		const char *name = d->dir.d.tensor[i].name;
 		bool ignored = strstr(name, "_extra_state") ||
 		    !strncmp(name, "optimizer.distributed.", 22) ||
-		    (!d->s.rule && !strncmp(name, "optimizer.", 10));
+		    (!d->s.rule && is_of_optimizer(name));
 
 		if (!used[i] && !ignored)
 			source_problem(&d->s, "tensor '%s' does not belong to the model of %s",
@@ -405,7 +416,7 @@ add_notes(struct dist_source *d, int64_t rows)
 	megatron_run_left_out(s, has_object, &d->dir.d);
 	if (!s->rule)
 		for (int i = 0; i < d->dir.d.num_tensors; i++)
-			if (!strncmp(d->dir.d.tensor[i].name, "optimizer.", 10)) {
+			if (is_of_optimizer(d->dir.d.tensor[i].name)) {
 				str_addf(&s->notes, "%s: the optimizer%s: its state is not read\n",
 				    s->path,
 				    d->divided ? " is in buffers of ranks whose layout the args "

@@ -6,8 +6,9 @@ whose own load_checkpoint reads it strictly, with the optimizer and the schedule
 losses of the next steps must be equal within 1e-5 in fp32 and 2e-3 in bf16, the norms of gradients within ten times that
 (see megatron_steps.py for what stands in for a GPU). What Megatron-LM saves before it makes a step must be imported as
 the checkpoint that was exported, bit for bit, and mtrain must continue from what it saves before its last step with the
-loss of that step. A model with experts goes there without its optimizer, so that only the next step is compared, and
-comes back as weights. A NAME of a set is a list of WORDS; SETS are the default. mtrain, mckpt and mshard are taken from PATH.
+loss of that step. A set of weights goes there without its optimizer, so that only the next step is compared, and
+comes back as weights; experts have theirs in torch_dist, where ranks share them. A NAME of a set is a list of WORDS; SETS
+are the default. mtrain, mckpt and mshard are taken from PATH.
 Prints a line per set; the exit status is 1 when one fails. Without torch or SOURCE it says so and does nothing.
 
 Known to run with Megatron-LM d98e8a64ddf3 (August 2026), torch 2.8.0 and psutil 7.2, in eight minutes on two cores.
@@ -60,7 +61,11 @@ WORDS = {
     "skipping": ("--iterations-to-skip 2", "", ""),
     "experts": ("--num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 20 --moe-router-load-balancing-type aux_loss"
                 " --moe-aux-loss-coeff 0.01 --moe-token-dispatcher-type alltoall",
-                "--no-optim --transformer-impl local", "--no-load-optim"),
+                "--transformer-impl local", ""),
+    "weights": ("", "--no-optim", "--no-load-optim"),
+    "whole": ("", "", "--dist-ckpt-optim-fully-reshardable"),
+    "EP2": ("", "--expert-model-parallel-size 2",
+            "--expert-model-parallel-size 2 --data-parallel-size 2 --moe-token-dispatcher-type allgather"),
     "all": ("--moe-router-pre-softmax", "", ""),
     "some": ("--moe-layer-freq ([1]+[0])*2", "", ""),
     "shared": ("--moe-shared-expert-intermediate-size 12", "", ""),
@@ -70,7 +75,9 @@ SETS = [m + " fp32 " + f + layout for layout in ("", " TP2", " PP2", " TP2 PP2")
 SETS += ["llama bf16 " + f + layout for layout in ("", " TP2 PP2") for f in ("torch", "torch_dist")]
 SETS += ["llama bf16 " + f + " distributed" + layout for layout in ("", " TP2 PP2", " DP2") for f in ("torch", "torch_dist")]
 SETS += ["gpt2 fp32 torch WSD skipping", "llama fp32 torch_dist WSD skipping"]
-SETS += ["llama fp32 torch experts shared", "llama fp32 torch_dist experts all", "llama bf16 torch_dist experts some"]
+SETS += ["llama fp32 torch experts shared weights", "llama fp32 torch_dist experts all weights"]
+SETS += ["llama bf16 torch_dist experts some weights", "llama fp32 torch_dist experts EP2"]
+SETS += ["llama bf16 torch_dist experts distributed whole EP2"]
 LIMITS = {"fp32": 1e-5, "bf16": 2e-3}
 
 
@@ -113,7 +120,7 @@ def resume(work, options, name):
     metrics = "%s/%s.metrics" % (work, name)
     mtrain(work, options, "--load", work + "/" + name, "--metrics-file", metrics)
     with open(metrics) as f:
-        return [json.loads(line) for line in f]
+        return [m for m in map(json.loads, f) if "lm_loss" in m]
 
 
 def compare(mine, theirs, limit):
