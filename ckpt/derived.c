@@ -143,6 +143,20 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	return o.from->kind->read(o.from, &of, dst, e);
 }
 
+/* Of what a source has rounded, and none computes. */
+static int
+read_exact(struct source *s, const struct source_part *p, void *dst, struct err *e)
+{
+	struct source_part of = *p;
+	struct derived_origin o;
+
+	if (!find_origin(derived_of(s), p, &o) || !o.from)
+		BUG("'%s' is not rounded", p->param->name);
+	of.param = o.param;
+	of.state = o.state;
+	return o.from->kind->read_exact(o.from, &of, dst, e);
+}
+
 enum { CHUNK = 1 << 13 }; /* elements converted at a time, which stay in a processor's cache */
 
 int
@@ -197,6 +211,7 @@ static const struct source_kind source_derived = {
 	.name = "model made of others",
 	.find = find_part,
 	.read = read_part,
+	.read_exact = read_exact,
 	.hash = last_hash,
 	.close = release,
 };

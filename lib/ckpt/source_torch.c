@@ -553,6 +553,7 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 	const struct torch_source *t = torch_of(s);
 	struct place at;
 
+	*out = (struct source_stored){ DTYPE_NONE };
 	if (!place_of(t, p, &at, &out->copies))
 		return false;
 	out->dtype = stored(t, &at, 0)->dtype;

@@ -594,10 +594,9 @@ note_effects(const struct run_plan *plan, struct str *notes)
 		str_adds(notes, "; with optim, once\n");
 	}
 	if (layout_instances(&plan->layout) > 1 && s->sharding == SHARDING_OPTIM)
-		str_addf(notes,
-		    "--num-distributed-optimizer-instances %lld: where only the optimizer is "
-		    "sharded, a third more bytes go between hosts than with one instance\n",
-		    (long long)layout_instances(&plan->layout));
+		str_adds(notes,
+		    "--num-distributed-optimizer-instances: where only the optimizer is sharded, "
+		    "a third more bytes go between hosts than with one instance\n");
 	if (s->rule->matrix_states && !s->sharding && data_ranks > 1)
 		str_addf(notes,
 		    "--optimizer %s: each of %lld data ranks updates all its matrices; with "
