@@ -267,6 +267,7 @@ add_reductions(struct maker *m, double bytes, bool overlap)
 
 	if (forward) {
 		o = add_exchange(m, "sum", OPERATION_TENSOR, OPERATION_FORWARD, bytes);
+		o->sums = true;
 		if (overlap && capacity_in_parts(m->l, m->s))
 			beside(o, m->last[GEMM_FORWARD], 1 - 1 / t);
 		o = add_exchange(m, "sum, back", OPERATION_TENSOR, OPERATION_FORWARD, bytes);
@@ -277,6 +278,7 @@ add_reductions(struct maker *m, double bytes, bool overlap)
 		for (int i = 0; i < 2; i++) {
 			o = add_exchange(m, i ? "sum, back" : "sum", OPERATION_TENSOR,
 			    OPERATION_BACKWARD, bytes);
+			o->sums = i == 0;
 			if (overlap)
 				beside(o, m->first[GEMM_WEIGHT], 0.5);
 		}
@@ -297,6 +299,7 @@ add_scatters(struct maker *m, double bytes, bool overlap)
 	if (overlap)
 		beside(o, m->first[GEMM_FORWARD], others);
 	o = add_exchange(m, "sum of rows", OPERATION_TENSOR, OPERATION_FORWARD, bytes);
+	o->sums = true;
 	o->ends = true;
 	if (overlap && capacity_in_parts(m->l, m->s))
 		beside(o, m->last[GEMM_FORWARD], others);
@@ -307,6 +310,7 @@ add_scatters(struct maker *m, double bytes, bool overlap)
 	if (overlap)
 		beside(o, core ? m->core[1] : m->first[GEMM_INPUT], 1);
 	o = add_exchange(m, "sum of gradients", OPERATION_TENSOR, OPERATION_BACKWARD, bytes);
+	o->sums = true;
 	if (overlap)
 		beside(o, m->first[GEMM_WEIGHT], 1);
 	if (overlap && core && !m->eight)
@@ -347,8 +351,10 @@ add_keys(struct maker *m, double bytes)
 	beside(o, m->last[GEMM_INPUT], 1);
 	beside(o, m->last[GEMM_WEIGHT], 1);
 	o = add_exchange(m, "sum of gradients", OPERATION_CONTEXT, OPERATION_BACKWARD, bytes / 2);
+	o->sums = true;
 	beside(o, m->core[1], 1 / (4 * c));
 	o = add_exchange(m, "sum of gradients", OPERATION_CONTEXT, OPERATION_BACKWARD, bytes / 2);
+	o->sums = true;
 	if (keys_alone(m))
 		beside(o, m->first[GEMM_WEIGHT], 1);
 }
@@ -485,20 +491,28 @@ operation_owned(
 	return o;
 }
 
+/* Of all elements that data ranks share, `size` bytes each. */
+struct data_exchange {
+	const char *name;
+	double size;
+	int64_t times;
+	bool sums;
+};
+
 /* Elements of experts go over the ranks that hold the same. */
 static void
-add_data(struct maker *m, const char *name, const struct operation_owned *owned, double size,
-    int64_t times)
+add_data(struct maker *m, const struct operation_owned *owned, const struct data_exchange *x)
 {
 	const int64_t elements[] = { owned->elements - owned->of_experts, owned->of_experts };
 
 	for (int experts = 0; experts < 2; experts++)
 		if (elements[experts]) {
-			struct operation *o = add_exchange(m, name, OPERATION_DATA, OPERATION_STEP,
-			    size * (double)elements[experts]);
+			struct operation *o = add_exchange(m, x->name, OPERATION_DATA,
+			    OPERATION_STEP, x->size * (double)elements[experts]);
 
 			o->axes = experts ? OPERATION_EXPERT_DATA : AX_BIT(AX_CP) | AX_BIT(AX_DP);
-			o->count = times;
+			o->count = x->times;
+			o->sums = x->sums;
 		}
 }
 
@@ -516,10 +530,12 @@ add_gradients(struct maker *m, const struct operation_owned *owned)
 
 	if (layout_data_ranks(m->l) == 1)
 		return;
-	add_data(m, "gradients", owned, s->grad_reduce_in_bf16 ? 2 : real,
-	    s->sharding >= SHARDING_GRADS ? batches : 1);
-	add_data(m, "weights", owned, s->sharding ? act : real,
-	    s->sharding == SHARDING_PARAMS ? passes * batches : 1);
+	add_data(m, owned,
+	    &(struct data_exchange){ "gradients", s->grad_reduce_in_bf16 ? 2 : real,
+		s->sharding >= SHARDING_GRADS ? batches : 1, true });
+	add_data(m, owned,
+	    &(struct data_exchange){ "weights", s->sharding ? act : real,
+		s->sharding == SHARDING_PARAMS ? passes * batches : 1, false });
 }
 
 /* Activations of a micro batch to the next stage and their gradients back, for each chunk; a tied
@@ -538,6 +554,7 @@ add_messages(struct maker *m)
 		    rows_bytes(m, memory_residual(m->s)) / (double)layout_row_shards(m->l));
 		o->axes = AX_BIT(AX_PP);
 		o->count = m->s->num_microbatches * layout_chunks(m->l);
+		o->back = i;
 	}
 	if (m->c->untie_embeddings_and_output_weights)
 		return;

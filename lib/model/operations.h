@@ -54,6 +54,8 @@ struct operation {
 	int kernels; /* that the host starts */
 	/* of the ranks of an exchange: AX_BIT; 0: those that share experts; or the bit below */
 	unsigned axes;
+	bool sums;   /* of an exchange: adds up the arrays of its ranks */
+	bool back;   /* of a message: to the stage before */
 	bool routed; /* of rows whose number on a rank the routers decide */
 	bool ends;   /* is not computed again in the last of the blocks that are */
 	double keys; /* of attention: that a query sees in the mean */

@@ -86,12 +86,11 @@ hosts_of_group(const struct walk *w, const struct group *g, int *own)
 static double
 widened(const struct walk *w, const struct operation *o)
 {
-	bool gradients = o->class == OPERATION_DATA && !strcmp(o->name, "gradients"),
-	     sums = !strncmp(o->name, "sum", 3) && strcmp(o->name, "sum, back") != 0;
+	const struct train_shape *s = &w->plan->shape;
+	bool halved =
+	    o->class == OPERATION_DATA ? s->grad_reduce_in_bf16 : dtype_size(s->dtype) == 2;
 
-	if (gradients)
-		return w->plan->shape.grad_reduce_in_bf16 ? 2 : 1;
-	return sums && dtype_size(w->plan->shape.dtype) == 2 ? 2 : 1;
+	return o->sums && halved ? 2 : 1;
 }
 
 /* A direction of an exchange takes an array to all ranks of a group, of which each has a part. With
@@ -140,8 +139,7 @@ add_instances(struct walk *w, const struct operation *o, int64_t times)
 		     equal = { mem_alloc((size_t)all.size, sizeof *all.member), 0 };
 	int instances = (int)layout_instances(&w->plan->layout), shards = all.size / instances;
 	struct group own = { all.member, shards };
-	bool gradients = !strcmp(o->name, "gradients"),
-	     kept = w->plan->shape.sharding >= SHARDING_GRADS;
+	bool gradients = o->sums, kept = w->plan->shape.sharding >= SHARDING_GRADS;
 	double real = (double)dtype_size(memory_compute(w->plan->shape.dtype)),
 	       bytes = o->bytes * (gradients && w->plan->shape.grad_reduce_in_bf16 ? real / 2 : 1);
 	struct sent *sum = &w->sum[SENT_DATA];
@@ -178,10 +176,9 @@ add_messages(struct walk *w, const struct operation *o, int64_t times)
 {
 	int stages = (int)w->plan->layout.pipeline_model_parallel_size;
 	int64_t ends = w->plan->shape.num_microbatches;
-	bool back = !strcmp(o->name, "gradient of a chunk");
-	int last = back ? 0 : stages - 1;
+	int last = o->back ? 0 : stages - 1;
 
-	add_message(w, (w->stage + (back ? stages - 1 : 1)) % stages,
+	add_message(w, (w->stage + (o->back ? stages - 1 : 1)) % stages,
 	    o->bytes * (double)(times - (w->stage == last ? ends : 0)));
 }
 
