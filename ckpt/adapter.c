@@ -160,7 +160,10 @@ set_scale(const struct adapter *a, const char *module, struct adapter_change *c,
 		return err_at(e, a->path, 0, "'%s' has rank %lld, but its config says %g", module,
 		    (long long)c->a.shape[0], r);
 	c->scale = a->rslora ? alpha / sqrt(r) : alpha / r;
-	return 0;
+	return r >= 1 && isfinite(c->scale)
+	    ? 0
+	    : err_at(e, a->path, 0, "'%s' has rank %g and alpha %g, which are no factor", module, r,
+		  alpha);
 }
 
 /* --- tensors ---------------------------------------------------------------------------------- */

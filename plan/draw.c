@@ -32,7 +32,7 @@ list_passes(const struct timeline *t, struct str *out)
 		for (int i = 0; i < t->x.stage[r].count; i++) {
 			const struct sim_event *v = &t->x.stage[r].event[i];
 
-			if (sim_is_pass(v))
+			if (simulated_pass(v))
 				str_addf(out, "%d\t%s\t%d\t%d\t%.6f\t%.6f\n", r,
 				    v->action.kind == ACTION_BACKWARD ? "backward" : "forward",
 				    v->action.chunk, v->action.microbatch, v->start / t->x.total,
@@ -53,7 +53,7 @@ draw_stage(const struct timeline *t, const struct sim_stage *s, int64_t width, c
 			to = (int64_t)(v->end / t->x.total * (double)width);
 		int m = v->action.microbatch;
 
-		if (sim_is_pass(v))
+		if (simulated_pass(v))
 			memset(row + from,
 			    v->action.kind == ACTION_BACKWARD ? letters[m % 26] : digits[m % 10],
 			    (size_t)(to - from));

@@ -41,7 +41,7 @@ static void
 add_box(const struct drawing *d, int stage, const struct sim_event *v, struct str *out)
 {
 	const struct action *a = &v->action;
-	bool pass = sim_is_pass(v), back = a->kind == ACTION_BACKWARD;
+	bool pass = simulated_pass(v), back = a->kind == ACTION_BACKWARD;
 
 	if (v->end <= v->start)
 		return;

@@ -29,7 +29,7 @@ add_event(int stage, const struct sim_event *v, struct str *out)
 	    "{\"name\":\"%s %d\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,"
 	    "\"dur\":%.3f,\"args\":{\"chunk\":%d,\"microbatch\":%d}},\n",
 	    kinds[a->kind], a->microbatch, kinds[a->kind],
-	    stage * THREADS + (sim_is_pass(v) ? PASSES : MESSAGES), 1e6 * v->start,
+	    stage * THREADS + (simulated_pass(v) ? PASSES : MESSAGES), 1e6 * v->start,
 	    1e6 * (v->end - v->start), a->chunk, a->microbatch);
 }
 

@@ -41,7 +41,7 @@ is_pass(const struct action *a)
 }
 
 bool
-sim_is_pass(const struct sim_event *v)
+simulated_pass(const struct sim_event *v)
 {
 	return is_pass(&v->action);
 }

@@ -29,7 +29,7 @@ struct sim_event {
 };
 
 /* Whether an event is a pass; the others are exchanges. */
-bool sim_is_pass(const struct sim_event *v);
+bool simulated_pass(const struct sim_event *v);
 
 /* The events of a stage, in the order of its list. */
 struct sim_stage {

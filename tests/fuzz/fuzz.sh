@@ -33,7 +33,7 @@ longest()
 
 oracles=$(for src in tests/*.cc; do echo "$b/$src.o"; done)
 tables="$b/train/config/options.c.o $b/train/config/foreign.c.o $b/train/watch/stop_names.c.o"
-lib="$(objects tok shard plan export) $tables $oracles $b/libmikoshi.a"
+lib="$(objects tok shard plan export ckpt) $tables $oracles $b/libmikoshi.a"
 mkdir -p build-fuzz
 for name in $TARGETS; do
 	# shellcheck disable=SC2086 # lists of words
