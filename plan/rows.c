@@ -309,7 +309,7 @@ take(struct measured_row *r, const struct fields *f, struct err *e)
 	r->fp8 = r->plan.shape.fp8.format != FP8_NONE;
 	r->seconds = row_seconds(f, &r->plan);
 	r->gib = has(f, "mem_kind", "max_allocated") ? number(f, "mem_gib") : 0;
-	if (r->seconds <= 0)
+	if (!(r->seconds > 0) || !isfinite(r->seconds))
 		return err_set(e, "no time of a step");
 	return 0;
 }
