@@ -170,24 +170,35 @@ write_config(
 	return 0;
 }
 
+static struct json *
+open_params(const struct meta_source *m, char file[CKPT_PATH_BYTES], struct err *e)
+{
+	if (!ckpt_join(file, m->s.path, "params.json")) {
+		err_set(e, "path too long: '%.60s...'", m->s.path);
+		return NULL;
+	}
+	if (!io_exists(file)) {
+		err_at(e, m->s.path, 0,
+		    "holds consolidated files in the form of Meta or Mistral, but no params.json: "
+		    "mckpt import --model config.json says the model instead");
+		return NULL;
+	}
+	return hub_check_pointer(file, e) == 0 ? json_read_python(file, 1 << 20, e) : NULL;
+}
+
 /* The model of params.json. */
 static const struct family *
 read_params(struct meta_source *m, struct err *e)
 {
 	char file[CKPT_PATH_BYTES];
-	struct json *j =
-	    ckpt_join(file, m->s.path, "params.json") && hub_check_pointer(file, e) == 0
-	    ? json_read_python(file, 1 << 20, e)
-	    : NULL;
+	struct json *j = open_params(m, file, e);
 	const struct json_value *p = j ? json_root(j) : NULL;
 	const struct family *f = NULL;
 	struct str config = { 0 };
 	struct err why;
 
-	if (!p) {
-		json_free(j);
+	if (!p)
 		return NULL;
-	}
 	m->said_by = "params.json";
 	m->has_images = !family_is_off(json_get(p, "vision_encoder"));
 	if (p->type != JSON_OBJECT)

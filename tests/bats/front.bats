@@ -169,7 +169,8 @@ mckpt: other: is quantised by fp8 in blocks of no known size; start from the unq
 		mckpt import x ck
 	mv x/consolidated.01.pth x/consolidated.00.pth
 	rm x/params.json
-	fails 1 "mckpt: cannot open 'x/params.json': No such file or directory" mckpt import x ck
+	fails 1 "mckpt: x: holds consolidated files in the form of Meta or Mistral, but no \
+params.json: mckpt import --model config.json says the model instead" mckpt import x ck
 	sed 's/"llama"/"qwen2"/' "$meta/hf/config.json" >qwen.json
 	fails 1 "mckpt: qwen.json: is of the family qwen2; those of Meta's and Mistral's files are llama and mistral" \
 		mckpt import --model qwen.json "$meta/one" ck
