@@ -30,6 +30,7 @@ struct levels {
 	struct comm *all, *inside, *rail;
 	struct hosts h;
 	const struct backend *backend;
+	struct comm_ops ops;
 };
 
 /* --- parts ------------------------------------------------------------------------------------ */
@@ -256,38 +257,16 @@ all_to_all(struct comm *c, struct stream *st, const struct comm_arrays *a)
 	free(message);
 }
 
-/* Terms of a short array, or without an order that shows, go to every rank. */
-static void
-all_reduce(struct comm *c, struct stream *st, const struct comm_reduce *a)
-{
-	struct levels *v = c->impl;
-
-	v->all->ops->all_reduce(v->all, st, a);
-}
-
-static void
-exchange(struct comm *c, struct stream *st, const struct comm_messages *a)
-{
-	struct levels *v = c->impl;
-
-	v->all->ops->exchange(v->all, st, a);
-}
-
-static void
-message(struct comm *c, struct stream *st, const struct comm_message *a)
-{
-	struct levels *v = c->impl;
-
-	v->all->ops->message(v->all, st, a);
-}
-
-static void
-all_to_all_rows(struct comm *c, struct stream *st, const struct rows_exchange *a)
-{
-	struct levels *v = c->impl;
-
-	v->all->ops->all_to_all_rows(v->all, st, a);
-}
+/* Calls that are not cut in two, those of short arrays and those whose order of terms does not show
+ * among them, go straight between any two ranks; so does every call that is added to the list. */
+#define CALL(name, type) \
+	static void straight_##name(struct comm *c, struct stream *st, const struct type *a) \
+	{ \
+		struct levels *v = c->impl; \
+\
+		v->all->ops->name(v->all, st, a); \
+	}
+#include "train/comm_list.h"
 
 static struct comm *
 split(struct comm *c, int color, int key, struct err *e)
@@ -341,16 +320,24 @@ free_levels(struct comm *c)
 	free(c);
 }
 
-static const struct comm_ops levels_ops = {
-#define CALL(name, type) .name = name,
+/* A call that ranks do not have straight is not there either (train/comm.h). */
+static void
+fill_ops(struct comm_ops *o, const struct comm_ops *all)
+{
+	*o = (struct comm_ops){ .split = split,
+		.share = share,
+		.barrier = barrier,
+		.gather_bytes = gather_bytes,
+		.abort = abort_all,
+		.free = free_levels };
+#define CALL(name, type) o->name = all->name ? straight_##name : NULL;
 #include "train/comm_list.h"
-	.split = split,
-	.share = share,
-	.barrier = barrier,
-	.gather_bytes = gather_bytes,
-	.abort = abort_all,
-	.free = free_levels,
-};
+	o->all_gather_parts = all_gather_parts;
+	o->all_gather = all_gather;
+	o->reduce_scatter_parts = reduce_scatter_parts;
+	o->broadcast = broadcast;
+	o->all_to_all = all_to_all;
+}
 
 struct comm *
 hosts_comm(const struct comm_levels *l, const struct hosts *h, const struct backend *b)
@@ -361,7 +348,8 @@ hosts_comm(const struct comm_levels *l, const struct hosts *h, const struct back
 	if (!h->even || h->inside == 1 || h->count == 1)
 		BUG("two levels of %d hosts of %d ranks", h->count, h->inside);
 	*v = (struct levels){ l->all, l->inside, l->rail, *h, b };
-	c->ops = &levels_ops;
+	fill_ops(&v->ops, l->all->ops);
+	c->ops = &v->ops;
 	c->rank = l->all->rank;
 	c->size = l->all->size;
 	c->impl = v;
