@@ -84,10 +84,6 @@ open_model(struct job *j)
 	if (!j->src || source_require(j->src, j->e) < 0)
 		return -1;
 	str_add(j->notes, j->src->notes.buf, j->src->notes.len);
-	if (j->src->config.rotary_interleaved)
-		str_adds(j->notes,
-		    "rows of q and k are written in the order of halves of a head, not of "
-		    "interleaved pairs\n");
 	if (j->o->average && !j->src->averaged)
 		return err_at(j->e, j->src->path, 0,
 		    "holds no average of the weights: a run keeps one with --ema-decay");
@@ -95,6 +91,10 @@ open_model(struct job *j)
 	j->config = j->src->config;
 	if (choose_family(j) < 0)
 		return -1;
+	if (j->src->config.rotary_interleaved && !j->x.family->interleaved)
+		str_adds(j->notes,
+		    "rows of q and k are written in the order of halves of a head, not of "
+		    "interleaved pairs\n");
 	j->x.src = j->src;
 	j->x.dtype = j->o->dtype;
 	if (j->x.dtype == DTYPE_NONE) {

@@ -403,7 +403,8 @@ read_exact(struct source *s, const struct source_part *p, void *dst, struct err 
 void
 source_rotate_as(struct source *s, const struct model_config *c)
 {
-	if (s->kind != &source_hf || !c->rotary_interleaved || s->config.position != POSITION_ROPE)
+	if (s->kind != &source_hf || !c->rotary_interleaved || s->config.rotary_interleaved ||
+	    s->config.position != POSITION_ROPE)
 		return;
 	s->config.rotary_interleaved = true;
 	str_addf(&s->notes,

@@ -63,6 +63,12 @@ model_norm_means(const struct model_config *c)
 	return c->normalization == NORMALIZATION_LAYERNORM;
 }
 
+bool
+model_norm_biases(const struct model_config *c)
+{
+	return model_norm_means(c) && !c->norm_without_bias;
+}
+
 /*
  * Rounded down to an even number, because rotation takes channels in pairs; Megatron-LM truncates
  * too.
@@ -366,9 +372,20 @@ check_positive(const struct model_config *c, struct err *e)
 	return 0;
 }
 
+static int
+check_norms(const struct model_config *c, struct err *e)
+{
+	if (c->norm_without_bias && !model_norm_means(c))
+		return err_set(e, "--norm-without-bias: is for --normalization LayerNorm");
+	if (c->shared_parallel_norm && (!c->use_parallel_residual || !model_pre_norm(c)))
+		return err_set(
+		    e, "--shared-parallel-norm: needs --use-parallel-residual and norms of inputs");
+	return 0;
+}
+
 /* Positive sizes first, because the others divide by them. */
 int (*const model_checks[])(const struct model_config *c, struct err *e) = { check_positive,
-	check_rope, check_attention, check_experts, check_rates, check_ranges, NULL };
+	check_norms, check_rope, check_attention, check_experts, check_rates, check_ranges, NULL };
 
 int
 model_check(const struct model_config *c, struct err *e)

@@ -118,8 +118,9 @@ bool model_gated(const struct model_config *c);
 /* Whether blocks begin with a norm of their input, and end with one of their branch. */
 bool model_pre_norm(const struct model_config *c);
 bool model_post_norm(const struct model_config *c);
-/* Whether a norm subtracts the mean and has a bias. */
+/* Whether a norm subtracts the mean, and whether it has a bias. */
 bool model_norm_means(const struct model_config *c);
+bool model_norm_biases(const struct model_config *c);
 int64_t model_rotary_dim(const struct model_config *c); /* elements of a head that rotate; even */
 /* Keys that a query sees in a layer, itself included; 0: all. */
 int64_t layer_window(const struct model_config *c, int64_t layer);

@@ -415,8 +415,9 @@ distance(const struct family *f, const struct model_config *c, struct err *e)
 	j = json_parse(text.buf, text.len, f->model_type, e);
 	if (j && read_members(&said, json_root(j), &of, e) == 0) {
 		n = 0;
-		/* family_place has the rows of either kind of pairs */
-		said.rotary_interleaved = c->rotary_interleaved;
+		/* family_place makes halves of pairs, and not the reverse */
+		if (!f->interleaved)
+			said.rotary_interleaved = c->rotary_interleaved;
 		model_weight_differences(c, &said, &differences);
 		for (size_t i = 0; i < differences.len; i++)
 			n += differences.buf[i] == '\n';
@@ -488,17 +489,19 @@ stack(struct family_place *out, int64_t experts, int64_t expert)
 	out->slice.count[0] = 1;
 }
 
-/* Queries and keys of a model with interleaved pairs: to a family they are those of halves. */
+/* Queries and keys of a model with interleaved pairs: to most families they are those of halves. */
 static void
-place_pairs(const struct model_config *c, const struct param *p, struct family_place *out)
+place_pairs(const struct family *f, const struct model_config *c, const struct param *p,
+    struct family_place *out)
 {
+	bool turned = c->rotary_interleaved && !f->interleaved;
 	static const char *const names[] = { "self_attention.linear_q.weight",
 		"self_attention.linear_k.weight", "self_attention.linear_q.bias",
 		"self_attention.linear_k.bias", "self_attention.q_layernorm.weight",
 		"self_attention.k_layernorm.weight", "self_attention.q_layernorm.bias",
 		"self_attention.k_layernorm.bias" };
 
-	for (size_t i = 0; c->rotary_interleaved && i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; turned && i < sizeof names / sizeof *names; i++)
 		if (param_is(p, names[i])) {
 			out->head = c->kv_channels;
 			out->rotary = model_rotary_dim(c);
@@ -562,7 +565,7 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 		out->slice.start[0] /= out->runs;
 		out->slice.count[0] /= out->runs;
 	}
-	place_pairs(c, p, out);
+	place_pairs(f, c, p, out);
 	out->transposed = mine->transposed && p->ndim == 2;
 	if (out->transposed)
 		transpose(out);

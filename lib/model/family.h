@@ -40,6 +40,8 @@ struct family {
 	/* in the tensor of q, k and v each head's rows of q are followed by those of its k and v;
 	 * there are as many groups as heads */
 	bool heads_take_turns;
+	/* elements 2i and 2i + 1 of a head rotate together, not those of its halves */
+	bool interleaved;
 	/* reads what the keys do not cover: rules between them, and the recipe of the blocks */
 	int (*read_rest)(struct model_config *c, const struct json_value *config, struct err *e);
 	/* writes members without a key, each as ",\n \"key\": value"; NULL: none */

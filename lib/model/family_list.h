@@ -28,6 +28,7 @@
 	DO(smollm3) \
 	DO(exaone4) \
 	DO(granite) \
-	DO(ministral3)
+	DO(ministral3) \
+	DO(cohere2)
 
 #endif

@@ -60,8 +60,13 @@
 	   "or of both") \
 	DO(FLAG, S, M, "apply-layernorm-1p", apply_layernorm_1p, MODEL_DUMPED | MODEL_KEPT, \
 	   "weights of norms are stored less 1") \
+	DO(FLAG, S, M, "norm-without-bias", norm_without_bias, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, "LayerNorm has weights alone") \
 	DO(FLAG, S, M, "use-parallel-residual", use_parallel_residual, MODEL_DUMPED | MODEL_KEPT, \
 	   "the MLP of a layer reads what its attention reads, and both are added to it") \
+	DO(FLAG, S, M, "shared-parallel-norm", shared_parallel_norm, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "attention and MLP of a layer have one norm of their input") \
 	DO(CHOICE, S, M, "activation", enum activation, activation, activation_names, "gelu", \
 	   MODEL_DUMPED | MODEL_KEPT, "activation of the MLP") \
 	DO(SWITCH, S, M, "swiglu", swiglu, 0, "gated SiLU in the MLP: --activation swiglu") \

@@ -306,11 +306,26 @@ def ministral3(r, i):
             "max_position_embeddings": 512}
 
 
+def cohere2(r, i):
+    """The larger of two models has a scale of 1 / 16, the smaller 1 / 4; 0.3 is not the inverse of a number."""
+    s = sizes(r, i)
+    layers = s["num_hidden_layers"] = r.randrange(2, 7)
+    s["layer_norm_eps"] = s.pop("rms_norm_eps")
+    s.update(layer_types(r, i, layers), sliding_window=r.choice([3, 7, 20]), tie_word_embeddings=i % 4 != 3)
+    if "layer_types" in s:
+        s["layer_types"][:2] = ["sliding_attention", "full_attention"]
+    if i == 7:
+        s["layer_types"] = ["full_attention"] * layers
+    return {**s, **rope(r, ["default", "linear"][i % 2], **({"factor": 2.0} if i % 2 else {})),
+            "logit_scale": [0.25, 0.0625, 0.3, 1.0][i % 4], "attention_bias": i % 5 == 4}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
             "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3,
-            "smollm3": smollm3, "exaone4": exaone4, "granite": granite, "ministral3": ministral3}
+            "smollm3": smollm3, "exaone4": exaone4, "granite": granite, "ministral3": ministral3,
+            "cohere2": cohere2}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

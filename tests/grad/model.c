@@ -67,6 +67,9 @@ static const char *const cases[] = {
 	"attention-dropout 0\nhidden-dropout 0\n",
 	"use-parallel-residual\nposition-embedding-type rope\nrotary-percent 0.5\n"
 	"untie-embeddings-and-output-weights\nattention-dropout 0.1\nhidden-dropout 0.2\n",
+	"use-parallel-residual\nshared-parallel-norm\nnorm-without-bias\nswiglu\n"
+	"ffn-hidden-size 24\nnum-query-groups 2\nposition-embedding-type rope\nrotary-interleaved\n"
+	"logits-scaling 0.7\nattention-dropout 0\nhidden-dropout 0\n",
 	"use-parallel-residual\nactivation gelu-erf\nrecompute-granularity full\n"
 	"recompute-method uniform\nrecompute-num-layers 2\nattention-dropout 0\nhidden-dropout 0\n",
 	EXPERTS
@@ -84,6 +87,7 @@ static const char *const cases[] = {
 		"recompute-activations\nattention-dropout 0\nhidden-dropout 0\n",
 	EXPERTS "num-experts 3\nmoe-router-topk 1\nmoe-router-pre-softmax\nsquared-relu\n"
 		"moe-router-load-balancing-type none\nuse-parallel-residual\nmoe-layer-freq 2\n"
+		"shared-parallel-norm\n"
 		"attention-dropout 0\nhidden-dropout 0\n",
 };
 

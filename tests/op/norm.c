@@ -4,7 +4,7 @@
 
 /* --- norm: 0 x, 1 weight, 2 bias, 3 y, 4 mean, 5 rstd, 6 x and dx of heads, with APART in a call
  * each --- */
-enum { LAYER_NORM = 1, WRITE_GRAD = 2, LESS_ONE = 32, APART = 64, WRITE_DX = 128 };
+enum { LAYER_NORM = 1, WRITE_GRAD = 2, LESS_ONE = 32, APART = 64, WRITE_DX = 128, NO_BIAS = 256 };
 
 static int64_t
 norm_length(const struct op_case *c)
@@ -22,10 +22,10 @@ norm_declare(struct problem *p)
 	slot_add(p, 0, SLOT_INPUT, stream_slot(c) | (c->flags & WRITE_DX ? 0 : SLOT_ADDED),
 	    SHAPE(c->rows, c->columns));
 	slot_add(p, 1, SLOT_INPUT, param, SHAPE(length, 1));
-	if (c->flags & LAYER_NORM) {
+	if (c->flags & LAYER_NORM && !(c->flags & NO_BIAS))
 		slot_add(p, 2, SLOT_INPUT, param, SHAPE(length, 1));
+	if (c->flags & LAYER_NORM)
 		slot_add(p, 4, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(stats, 1));
-	}
 	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
 	slot_add(p, 5, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(stats, 1));
 	if (c->heads)
@@ -124,7 +124,7 @@ expect_norm(const struct problem *p, int64_t row, int64_t column)
 		square += pow(value_at(p, 0, row, first + i) - mean, 2) / d;
 	y = (value_at(p, 0, row, column) - mean) / sqrt(square + 1e-3) *
 	    (p->slot[1].value[within] + (p->c->flags & LESS_ONE ? 1 : 0));
-	return layer ? y + p->slot[2].value[within] : y;
+	return layer && !(p->c->flags & NO_BIAS) ? y + p->slot[2].value[within] : y;
 }
 
 static const struct op_test norm_test = { "norm", norm_declare, norm_forward, norm_backward,
@@ -169,6 +169,9 @@ const struct op_case cases[] = {
 	{ &norm_test, CASE_BOTH, .rows = 70, .columns = 64, .flags = LESS_ONE },
 	{ &norm_test, CASE_BOTH, .rows = 9, .columns = 65,
 	    .flags = LAYER_NORM | WRITE_GRAD | LESS_ONE },
+	{ &norm_test, CASE_BOTH, .rows = 131, .columns = 257, .flags = LAYER_NORM | NO_BIAS },
+	{ &norm_test, CASE_BOTH, .rows = 70, .columns = 64,
+	    .flags = LAYER_NORM | NO_BIAS | WRITE_GRAD },
 	{ &norm_test, CASE_BOTH, .rows = 5, .columns = 66, .heads = 2 },
 	{ &norm_test, CASE_BOTH, .rows = 70, .columns = 256, .heads = 4 },
 	{ &norm_test, CASE_BOTH, .rows = 131, .columns = 240, .heads = 3, .flags = LAYER_NORM },
@@ -178,11 +181,14 @@ const struct op_case cases[] = {
 	{ &norm_test, CASE_BOTH, .rows = 131, .columns = 240, .heads = 3, .flags = WRITE_DX },
 	{ &norm_test, CASE_BOTH, .rows = 9, .columns = 66, .heads = 2,
 	    .flags = LAYER_NORM | WRITE_DX },
+	{ &norm_test, CASE_BOTH, .rows = 9, .columns = 192, .heads = 2,
+	    .flags = LAYER_NORM | NO_BIAS | WRITE_DX },
 	{ &norm_test, CASE_BOTH, .rows = 70, .columns = 64, .flags = LAYER_NORM | WRITE_DX },
 	{ &norm_test, CASE_BOTH, .rows = 9, .columns = 65, .flags = WRITE_DX | WIDE },
 	{ &norm_test, CASE_LARGE, .rows = 257, .columns = 4096 },
 	{ &norm_test, CASE_LARGE, .rows = 1000, .columns = 769, .flags = LAYER_NORM },
 	{ &norm_test, CASE_LARGE, .rows = 3001, .columns = 768, .flags = LAYER_NORM },
+	{ &norm_test, CASE_LARGE, .rows = 3001, .columns = 768, .flags = LAYER_NORM | NO_BIAS },
 	{ &norm_test, CASE_LARGE, .rows = 1003, .columns = 2048 },
 	{ &norm_test, CASE_LARGE, .rows = 515, .columns = 2560, .flags = LAYER_NORM | WRITE_GRAD },
 	{ &norm_test, CASE_LARGE, .rows = 1030, .columns = 8192, .flags = WRITE_GRAD },

@@ -296,6 +296,35 @@ test_combinations(void)
 	    "--query-scaling-beta: queries beyond these are scaled, which is not supported");
 }
 
+/* Command R7B: its pairs are interleaved in the file too, and its logits are multiplied. */
+static void
+test_cohere(void)
+{
+	struct model_config c = family_config("cohere2");
+	struct param *p;
+	int n = model_params(&c, &p);
+
+	CHECK(c.use_parallel_residual && c.shared_parallel_norm && c.norm_without_bias);
+	CHECK(model_norm_means(&c) && !model_norm_biases(&c) && c.logits_scaling == 4);
+	CHECK(layer_rope_table(&c, 3) == ROPE_TABLE_NONE && layer_window(&c, 3) == 0);
+	CHECK(layer_rope_table(&c, 0) == ROPE_TABLE_MODEL && layer_window(&c, 0) == 9);
+	for (int i = 0; i < n; i++) {
+		struct family_place at;
+		struct err e;
+
+		CHECK(!strstr(p[i].name, "pre_mlp_layernorm") && !strstr(p[i].name, ".bias"));
+		CHECK(family_place(family_find("cohere2"), &c, &p[i], &at, &e) == 0 && !at.rotary);
+	}
+	free(p);
+	for (int i = 1; i < 997; i++) {
+		c.logits_scaling = 1 / (i / 997.0);
+		CHECK(family_check(family_find("cohere2"), &c, NULL) == 0);
+	}
+	c.logits_scaling = 4;
+	c.rotary_interleaved = false;
+	not_of("cohere2", &c, "cohere2 needs 'rotary-interleaved'");
+}
+
 /* A tensor of all experts of a layer, with gate above up in each. */
 static void
 test_stacked(void)
@@ -654,7 +683,7 @@ static const struct {
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
 	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3, exaone4, granite, "
-	    "ministral3" },
+	    "ministral3, cohere2" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
@@ -759,6 +788,12 @@ static const struct {
 	    "\"sliding_window_pattern\" must be an integer" },
 	{ "{\"model_type\": \"granite\", " SIZES ", \"residual_multiplier\": 0}",
 	    "\"residual_multiplier\" is 0; must be above 0" },
+	{ "{\"model_type\": \"cohere2\", " SIZES ", \"logit_scale\": -1}",
+	    "\"logit_scale\" is -1; must be above 0" },
+	{ "{\"model_type\": \"cohere2\", " SIZES ", \"sliding_window_pattern\": 0}",
+	    "\"sliding_window_pattern\" is 0; must be from 1 to 128" },
+	{ "{\"model_type\": \"cohere2\", " SIZES ", \"sliding_window\": null}",
+	    "\"sliding_window\" is null; cohere2 has a window" },
 	{ "{\"model_type\": \"ministral3\", " SIZES "}",
 	    "ministral3 needs positions scaled by yarn" },
 	{ "{\"model_type\": \"ministral3\", " SIZES
@@ -809,6 +844,7 @@ main(void)
 	test_families();
 	test_recipes();
 	test_combinations();
+	test_cohere();
 	test_experts();
 	test_sliding_window();
 	test_window_layers();

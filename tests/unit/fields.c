@@ -15,7 +15,8 @@ static const struct model_config every = {
 	1000, 8,                 /* vocab_size, make_vocab_size_divisible_by */
 	NORMALIZATION_RMSNORM, 0.25,
 	NORM_PLACEMENT_BOTH, true, /* norm_placement, apply_layernorm_1p */
-	true,                      /* use_parallel_residual */
+	false,                     /* norm_without_bias: see test_excluding */
+	true, true,                /* use_parallel_residual, shared_parallel_norm */
 	ACTIVATION_SWIGLU,
 	POSITION_ROPE, 500, 0.5, /* rotary_base, rotary_percent */
 	true,                    /* rotary_interleaved */
@@ -92,6 +93,8 @@ test_excluding(void)
 	others.embedding_multiplier = 1.25;
 	others.query_pre_attn_scalar = 0;
 	others.attention_multiplier = 0.75;
+	others.normalization = NORMALIZATION_LAYERNORM;
+	others.norm_without_bias = true;
 	model_dump(&others, &dump);
 	back = model_of(dump.buf);
 	CHECK(!memcmp(&back, &others, sizeof back));

@@ -77,7 +77,7 @@ forward_head(const void *call, int64_t at, const real *weight, struct work *w)
 	const real *x = span_load(&n->x, &s, w->a);
 	real *centred = w->b, *y = span_out(&n->y, &s, w->a), mean = 0, rstd;
 
-	if (n->bias.data)
+	if (n->mean.data)
 		mean = *real_at(&n->mean, at) = row_sum(x, s.count) / (real)s.count;
 	for (int64_t i = 0; i < s.count; i++)
 		centred[i] = x[i] - mean;

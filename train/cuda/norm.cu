@@ -218,7 +218,7 @@ put_row(const struct norm_call &n, int64_t row, const vectors<T, V> &vec,
 }
 
 /* Mean and 1 / deviation of a row, in all its threads. Mean before variance, so that nothing
- * cancels; the mean is of LayerNorm alone, which has a bias. */
+ * cancels; the mean is of LayerNorm alone. */
 template <int V, int N>
 static __device__ inline float2
 row_stats(
@@ -227,7 +227,7 @@ row_stats(
 	float h = (float)n.x.shape[1];
 	float2 sum = make_float2(0, 0), stats = make_float2(0, 0);
 
-	if (n.bias) {
+	if (n.mean) {
 #pragma unroll
 		for (int i = 0; i < V; i++)
 #pragma unroll
@@ -282,7 +282,7 @@ __launch_bounds__(THREADS, resident<THREADS>::blocks)
 			put_row<T, V>(n, row, vec, v, stats);
 		if (threadIdx.x == 0) {
 			n.rstd[row] = stats.y;
-			if (n.bias)
+			if (n.mean)
 				n.mean[row] = stats.x;
 		}
 	}

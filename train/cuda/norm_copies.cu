@@ -9,7 +9,7 @@
 template <typename S> struct norm_maker {
 	enum { RESULTS = 1 };
 	struct tensor x;
-	const bf16 *weight, *bias; /* bias and mean: of LayerNorm, else NULL */
+	const bf16 *weight, *bias; /* bias and mean: NULL where the norm has none */
 	const float *mean, *rstd;
 	float shift;
 };
@@ -33,7 +33,7 @@ fetch_rows(const struct norm_maker<S> &m, const struct spot &s) {
 #pragma unroll
 	for (int i = 0; i < ROWS; i++) {
 		r.x[i] = fetch<S, COLUMNS>(row_of<S>(m.x, s.row + i) + s.column);
-		r.mean[i] = m.bias ? m.mean[s.row + i] : 0;
+		r.mean[i] = m.mean ? m.mean[s.row + i] : 0;
 		r.rstd[i] = m.rstd[s.row + i];
 	}
 #pragma unroll

@@ -90,13 +90,13 @@ head_sum(float x, const struct heads &s)
 /* --- forward ---------------------------------------------------------------------------------- */
 
 /* Mean and 1 / deviation. Mean before variance, so that nothing cancels; the mean is of LayerNorm
- * alone, which has a bias. */
+ * alone. */
 static __device__ inline float2
 head_stats(const struct norm_call &n, const struct heads &s, const float (&x)[EACH])
 {
 	float length = (float)s.length, mean = 0, square = 0;
 
-	if (n.bias) {
+	if (n.mean) {
 #pragma unroll
 		for (int k = 0; k < EACH; k++)
 			mean += x[k];
@@ -139,7 +139,7 @@ put_head(const struct norm_call &n, const struct heads &s, const vectors<T> &v,
 	if (column_of(s) > 0)
 		return;
 	n.rstd[at] = stats.y;
-	if (n.bias)
+	if (n.mean)
 		n.mean[at] = stats.x;
 }
 

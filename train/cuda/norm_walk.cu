@@ -7,8 +7,8 @@
  */
 #include "train/cuda/norm.cuh"
 
-/* y = (x - mean) rstd (weight + shift) + bias; the mean is of LayerNorm alone, which has a bias.
- * blockIdx.y: the head. */
+/* y = (x - mean) rstd (weight + shift) + bias; the mean is of LayerNorm alone. blockIdx.y: the
+ * head. */
 template <typename S, typename T>
 static __global__ void
 walk_fwd_kernel(struct norm_call n)
@@ -19,7 +19,7 @@ walk_fwd_kernel(struct norm_call n)
 	T *y = row_of<T>(n.y, row) + blockIdx.y * h;
 	float mean = 0, rstd, sum = 0;
 
-	if (bias) {
+	if (n.mean) {
 		for (int64_t i = threadIdx.x; i < h; i += CU_THREADS)
 			sum += to_float(x[i]);
 		mean = block_sum(sum) / (float)h;
@@ -38,7 +38,7 @@ walk_fwd_kernel(struct norm_call n)
 	if (threadIdx.x)
 		return;
 	n.rstd[at] = rstd;
-	if (bias)
+	if (n.mean)
 		n.mean[at] = mean;
 }
 

@@ -10,18 +10,35 @@
 #include "train/layers/layer.h"
 #include "train/layers/norm.h"
 
+/* Where the weights of one of the layer's norms are. */
+static const struct block_norm *
+weights_of(const struct layer *l, const struct block_norm *p)
+{
+	return p == l->block->norm ? l->block->weights : p;
+}
+
+/* Whether the backward pass has been through the other block of the layer, whose norm has the same
+ * weights. */
+static bool
+has_gradient(const struct layer *l, const struct step *s, const struct block_norm *p)
+{
+	return s->e->plan.model.shared_parallel_norm && l->block->parallel && p == l->block->norm &&
+	    l->block->reads == l->block->kind->input;
+}
+
 /* The arguments of one of the layer's norms, of x. */
 static struct norm
 forward_of(
     const struct layer *l, struct step *s, const struct block_norm *p, const struct tensor *x)
 {
 	struct engine *e = s->e;
+	const struct block_norm *w = weights_of(l, p);
 
 	return (struct norm){
 		.y = step_buffer(s, p->out, l->block->local),
 		.x = *x,
-		.weight = engine_weight(e, l->block->layer, p->weight),
-		.bias = engine_weight(e, l->block->layer, p->bias),
+		.weight = engine_weight(e, l->block->layer, w->weight),
+		.bias = engine_weight(e, l->block->layer, w->bias),
 		.mean = step_buffer(s, p->mean, l->block->local),
 		.rstd = step_buffer(s, p->rstd, l->block->local),
 		.eps = e->plan.model.norm_epsilon,
@@ -35,17 +52,18 @@ backward_of(
     const struct layer *l, struct step *s, const struct block_norm *p, const struct norm_flow *f)
 {
 	struct engine *e = s->e;
+	const struct block_norm *w = weights_of(l, p);
 
 	return (struct norm_grad){
 		.dx = f->dx,
 		.dy = f->dy,
 		.x = f->x,
-		.weight = engine_weight(e, l->block->layer, p->weight),
+		.weight = engine_weight(e, l->block->layer, w->weight),
 		.mean = step_buffer(s, p->mean, l->block->local),
 		.rstd = step_buffer(s, p->rstd, l->block->local),
-		.dweight = engine_grad(e, l->block->layer, p->weight),
-		.dbias = engine_grad(e, l->block->layer, p->bias),
-		.accumulate = s->accumulate,
+		.dweight = engine_grad(e, l->block->layer, w->weight),
+		.dbias = engine_grad(e, l->block->layer, w->bias),
+		.accumulate = s->accumulate || has_gradient(l, s, p),
 		.shift = model_norm_shift(&e->plan.model),
 	};
 }

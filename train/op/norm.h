@@ -4,17 +4,17 @@
 
 #include "train/op/quantise.h"
 
-/* LayerNorm when bias.data is set, else RMSNorm (mean unused). y = (x - mean) rstd w + bias with
- * w = weight + shift. A row holds norm_heads() heads of d elements side by side, each normed by
- * itself with the same weight; a row that is normed as a whole has one, and d = h. Head i of row r
- * has its statistics at r * heads + i.
+/* LayerNorm when mean.data is set, else RMSNorm. y = (x - mean) rstd w + bias, where there is a
+ * bias, with w = weight + shift. A row holds norm_heads() heads of d elements side by side, each
+ * normed by itself with the same weight; a row that is normed as a whole has one, and d = h. Head i
+ * of row r has its statistics at r * heads + i.
  * Source: Ba 2016 arXiv:1607.06450; Zhang & Sennrich 2019 arXiv:1910.07467; eps is added to the
  * mean square. */
 struct norm {
 	struct tensor y;            /* act [T, heads*d] */
 	struct tensor x;            /* stream or act [T, heads*d] */
 	struct tensor weight, bias; /* act [d] */
-	struct tensor mean, rstd;   /* real [T*heads], written */
+	struct tensor mean, rstd;   /* real [T*heads], written; mean.data NULL for RMSNorm */
 	double eps, shift;
 	struct quantise copies; /* of y, with one head */
 	/* mean and rstd hold already what an earlier call has written for this x */
@@ -27,8 +27,8 @@ struct norm_grad {
 	struct tensor dy;         /* act [T, heads*d] */
 	struct tensor weight;     /* act [d] */
 	struct tensor mean, rstd; /* real [T*heads]; mean.data NULL for RMSNorm */
-	/* real [d]: added to, or written without accumulate; dbias.data NULL for RMSNorm. Sums over
-	 * rows and heads: on the CPU over the rows of a head, and one head after another */
+	/* real [d]: added to, or written without accumulate; dbias.data NULL without a bias. Sums
+	 * over rows and heads: on the CPU over the rows of a head, and one head after another */
 	struct tensor dweight, dbias;
 	struct tensor dx_sum; /* real [h], likewise: column sums of dx as it is stored, on the CPU
 			       * in the order of gemm's dbias; with one head, or none */

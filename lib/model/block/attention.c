@@ -13,11 +13,11 @@ static void
 params(struct param_list *to, const struct model_config *c)
 {
 	bool pre = model_pre_norm(c), post = model_post_norm(c), normed = c->qk_layernorm,
-	     means = model_norm_means(c), whole = c->qk_layernorm_hidden_dim;
+	     biased = model_norm_biases(c), whole = c->qk_layernorm_hidden_dim;
 	int64_t h = c->hidden_size, d = c->kv_channels, q = c->num_attention_heads * d,
 		kv = c->num_query_groups * d, q_norm = whole ? q : d, k_norm = whole ? kv : d;
 	const struct param_row rows[] = {
-		NORM_ROWS("input_layernorm", ATTENTION_NORM, pre, means, h, 0),
+		NORM_ROWS("input_layernorm", ATTENTION_NORM, pre, biased, h, 0),
 		{ "self_attention.linear_q.weight", ATTENTION_Q, true, { q, h }, SHARD_EQUAL, 0,
 		    INIT_NORMAL, 0, { 0, 0 } },
 		{ "self_attention.linear_k.weight", ATTENTION_K, true, { kv, h }, SHARD_GROUPS, 0,
@@ -30,15 +30,15 @@ params(struct param_list *to, const struct model_config *c)
 		    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
 		{ "self_attention.linear_v.bias", ATTENTION_V_BIAS, c->qkv_bias, { kv },
 		    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
-		NORM_ROWS("self_attention.q_layernorm", ATTENTION_Q_NORM, normed, means, q_norm,
+		NORM_ROWS("self_attention.q_layernorm", ATTENTION_Q_NORM, normed, biased, q_norm,
 		    SUM_TENSOR),
-		NORM_ROWS("self_attention.k_layernorm", ATTENTION_K_NORM, normed, means, k_norm,
+		NORM_ROWS("self_attention.k_layernorm", ATTENTION_K_NORM, normed, biased, k_norm,
 		    SUM_TENSOR),
 		{ "self_attention.linear_proj.weight", ATTENTION_PROJ, true, { h, q }, SHARD_EQUAL,
 		    1, INIT_RESIDUAL, 0, { 0, 0 } },
 		{ "self_attention.linear_proj.bias", ATTENTION_PROJ_BIAS, c->proj_bias, { h },
 		    SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
-		NORM_ROWS("post_self_attn_layernorm", ATTENTION_POST_NORM, post, means, h, 0),
+		NORM_ROWS("post_self_attn_layernorm", ATTENTION_POST_NORM, post, biased, h, 0),
 	};
 
 	state_params(to, rows, sizeof rows / sizeof *rows);

@@ -80,7 +80,7 @@ branch_has_own_gradient(const struct model_config *c, const struct train_shape *
 
 /* Lets neighbouring blocks share passes, if one reads the sum of the other. With dropout or a norm
  * between a bias and the sum, or a sum of another type, their gradients differ, so the bias is not
- * taken. */
+ * taken; nor by a norm that adds to a gradient of its weights where the bias has none yet. */
 static void
 join(struct block *before, struct block *b, const struct model_config *c,
     const struct train_shape *s)
@@ -88,7 +88,8 @@ join(struct block *before, struct block *b, const struct model_config *c,
 	if (!before->kind->residual || !b->norm || b->reads != b->kind->input)
 		return;
 	b->norm_taken = true;
-	b->passes = before->bias_taken = !before->post && !branch_has_own_gradient(c, s);
+	b->passes = before->bias_taken = !before->post && !branch_has_own_gradient(c, s) &&
+	    !(b->parallel && c->shared_parallel_norm);
 }
 
 /* The blocks of a virtual stage: the embedding is on the first, the head on the last. Parallel
@@ -121,6 +122,9 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 			if (model_post_norm(c))
 				b[n].post = (*k)->post;
 			b[n].parallel = c->use_parallel_residual && (*k)->residual;
+			b[n].weights = b[n].parallel && c->shared_parallel_norm
+			    ? block_attention.norm
+			    : b[n].norm;
 			b[n].reads = b[n].parallel ? block_attention.input : (*k)->input;
 			if (n > 0)
 				join(&b[n - 1], &b[n], c, s);

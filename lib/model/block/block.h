@@ -83,6 +83,8 @@ struct block {
 	 * device (activation_offload.h); -1: they stay. Set by memory_plan */
 	int activation_offload;
 	const struct block_norm *norm, *post; /* those of its kind that the model has; or NULL */
+	/* whose weights its norm has: its own, or that of the layer's first block */
+	const struct block_norm *weights;
 	/* what it reads, or the norm of its input; parallel: its layer's input, as the layer's
 	 * other block, so that one residual sum has both branches */
 	int reads;

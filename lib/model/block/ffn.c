@@ -5,7 +5,8 @@ void
 ffn_norm_params(struct param_list *to, const struct model_config *c, int first)
 {
 	const struct param_row rows[] = { NORM_ROWS("pre_mlp_layernorm", first + FFN_NORM,
-	    model_pre_norm(c), model_norm_means(c), c->hidden_size, 0) };
+	    model_pre_norm(c) && !c->shared_parallel_norm, model_norm_biases(c), c->hidden_size,
+	    0) };
 
 	state_params(to, rows, 2);
 }
@@ -14,7 +15,7 @@ void
 ffn_post_norm_params(struct param_list *to, const struct model_config *c, int first)
 {
 	const struct param_row rows[] = { NORM_ROWS("post_mlp_layernorm", first + FFN_POST_NORM,
-	    model_post_norm(c), model_norm_means(c), c->hidden_size, 0) };
+	    model_post_norm(c), model_norm_biases(c), c->hidden_size, 0) };
 
 	state_params(to, rows, 2);
 }

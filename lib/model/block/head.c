@@ -8,10 +8,10 @@
 static void
 params(struct param_list *to, const struct model_config *c)
 {
-	bool means = model_norm_means(c);
+	bool biased = model_norm_biases(c);
 	int64_t h = c->hidden_size;
 	const struct param_row rows[] = {
-		NORM_ROWS("decoder.final_layernorm", HEAD_NORM, true, means, h, 0),
+		NORM_ROWS("decoder.final_layernorm", HEAD_NORM, true, biased, h, 0),
 		{ "output_layer.weight", HEAD_OUTPUT, c->untie_embeddings_and_output_weights,
 		    { c->vocab_size, h }, SHARD_VOCAB, 0, INIT_NORMAL, 0, { 0, 0 } },
 	};

@@ -27,13 +27,13 @@ struct param_row {
 	struct reduction sums; /* enum param_sum: who sums its gradient */
 };
 
-/* The rows of a norm over n elements: its weight and, where it subtracts means, its bias, whose
- * number is the next. plain: of struct reduction. */
+/* The rows of a norm over n elements: its weight and, where it has one, its bias, whose number is
+ * the next. plain: of struct reduction. */
 /* clang-format off */
-#define NORM_ROWS(name, number, when, means, n, plain) \
+#define NORM_ROWS(name, number, when, biased, n, plain) \
 	{ name ".weight", number, when, { n }, SHARD_NONE, 0, INIT_ONE, 0, \
 	    { plain, SUM_TENSOR } }, \
-	{ name ".bias", (number) + 1, (when) && (means), { n }, SHARD_NONE, 0, INIT_ZERO, 0, \
+	{ name ".bias", (number) + 1, (when) && (biased), { n }, SHARD_NONE, 0, INIT_ZERO, 0, \
 	    { plain, SUM_TENSOR } }
 /* clang-format on */
 

@@ -30,19 +30,9 @@ static int
 read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 {
 	int rc = family_read_windows(c, v, e);
-	int64_t every = 4;
 
-	if (rc < 0)
+	if (rc < 0 || (rc == 0 && c->window_size && family_read_window_pattern(c, v, e) < 0))
 		return -1;
-	if (rc == 0 && c->window_size) {
-		if (json_int(v, "sliding_window_pattern", 4, &every, e) < 0)
-			return -1;
-		if (every < 1 || every > PATTERN_MAX)
-			return err_set(e,
-			    "\"sliding_window_pattern\" is %lld; must be from 1 to %d",
-			    (long long)every, PATTERN_MAX);
-		c->window_attn_skip_freq = pattern_every(every);
-	}
 	if (!c->window_size || pattern_count(&c->window_attn_skip_freq, c->num_layers) == 0)
 		c->window_attn_skip_freq = (struct layer_pattern){ 0 };
 	c->no_rope_freq = c->window_attn_skip_freq;

@@ -88,6 +88,20 @@ family_read_windows(struct model_config *c, const struct json_value *config, str
 	    e, "\"layer_types\" has 'sliding_attention', but \"sliding_window\" is null");
 }
 
+int
+family_read_window_pattern(struct model_config *c, const struct json_value *config, struct err *e)
+{
+	int64_t every;
+
+	if (json_int(config, "sliding_window_pattern", 4, &every, e) < 0)
+		return -1;
+	if (every < 1 || every > PATTERN_MAX)
+		return err_set(e, "\"sliding_window_pattern\" is %lld; must be from 1 to %d",
+		    (long long)every, PATTERN_MAX);
+	c->window_attn_skip_freq = pattern_every(every);
+	return 0;
+}
+
 void
 family_settle_windows(struct model_config *c)
 {

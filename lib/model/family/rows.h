@@ -200,6 +200,9 @@ int family_read_share(struct model_config *c, const struct json_value *config,
     const struct rope_members *top, struct err *e);
 /* As family_read_layer_types; refuses layers with a window where there is none. */
 int family_read_windows(struct model_config *c, const struct json_value *config, struct err *e);
+/* Reads sliding_window_pattern: each layer whose number, from 1 on, it divides lacks the window. */
+int family_read_window_pattern(
+    struct model_config *c, const struct json_value *config, struct err *e);
 /* No window and none in any layer are the same model, and so are all layers and no list of them. */
 void family_settle_windows(struct model_config *c);
 /* Reads use_sliding_window and, where it is true, the window; none otherwise. */
