@@ -153,6 +153,7 @@ put_experts(const struct export *x, struct str *out)
 	put_int(out, "moe_ffn_hidden_size", c->moe_ffn_hidden_size);
 	put_optional(
 	    out, "moe_shared_expert_intermediate_size", c->moe_shared_expert_intermediate_size);
+	put_bool(out, "moe_shared_expert_gate", c->moe_shared_expert_gate);
 	put_text(
 	    out, "moe_router_score_function", router_score_names[c->moe_router_score_function]);
 	put_bool(out, "moe_router_pre_softmax", c->moe_router_pre_softmax);

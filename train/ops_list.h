@@ -21,6 +21,7 @@
 #include "train/op/dropout.h"
 #include "train/op/embedding.h"
 #include "train/op/experts.h"
+#include "train/op/gate.h"
 #include "train/op/gemm.h"
 #include "train/op/loss.h"
 #include "train/op/norm.h"

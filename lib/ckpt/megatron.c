@@ -103,6 +103,7 @@ static const struct row rows[] = {
 	    SEQUENTIAL, "local_experts.%d.linear_fc1.weight", "local_experts.%d.linear_fc2.weight"),
 	EXPERTS(GROUPED, "linear_fc1.weight%d", "linear_fc2.weight%d"),
 	EXPERTS(STACKED, "experts.linear_fc1.weight", "experts.linear_fc2.weight"),
+	{ ALL, LAYER "mlp.shared_experts.gate_weight", 1, { "mlp.shared_experts.gate_weight" } },
 	{ ALL, LAYER "mlp.shared_experts.linear_fc1.weight", 2,
 	    { "mlp.shared_experts.linear_gate.weight", "mlp.shared_experts.linear_up.weight" } },
 	{ ALL, LAYER "mlp.shared_experts.linear_fc2.weight", 1,

@@ -39,7 +39,6 @@ static const struct {
 	{ "moe_router_topk_scaling_factor", NULL, "a factor of the weights of experts" },
 	{ "moe_router_num_groups", NULL, "groups of experts" },
 	{ "moe_router_topk_limited_devices", NULL, "groups of experts" },
-	{ "moe_shared_expert_gate", NULL, "a gate of the shared expert" },
 	{ "moe_extended_tp", NULL, "experts that more ranks than tensor ranks cut" },
 	{ "moe_latent_size", NULL, "experts of a narrower input" },
 	{ "moe_mlp_glu_interleave_size", NULL, "rows of gate and up that take turns" },

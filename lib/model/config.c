@@ -281,6 +281,9 @@ check_experts(const struct model_config *c, struct err *e)
 	if (c->moe_shared_expert_intermediate_size < 0)
 		return err_set(e, "--moe-shared-expert-intermediate-size %lld: must be at least 1",
 		    (long long)c->moe_shared_expert_intermediate_size);
+	if (c->moe_shared_expert_gate && !c->moe_shared_expert_intermediate_size)
+		return err_set(
+		    e, "--moe-shared-expert-gate: needs --moe-shared-expert-intermediate-size");
 	if (c->mlp_bias)
 		return err_set(e,
 		    "--num-experts: experts have no biases: give --disable-bias-linear, or "

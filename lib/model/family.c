@@ -106,7 +106,6 @@ static const struct {
 } refused[] = {
 	{ "deepseek_v2", "multi-latent attention" },
 	{ "deepseek_v3", "multi-latent attention" },
-	{ "qwen2_moe", "a gate of the shared expert" },
 };
 
 /* The reason why there is no family of a type. */

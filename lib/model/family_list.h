@@ -29,6 +29,7 @@
 	DO(exaone4) \
 	DO(granite) \
 	DO(ministral3) \
-	DO(cohere2)
+	DO(cohere2) \
+	DO(qwen2_moe)
 
 #endif

@@ -216,6 +216,10 @@
 	   1, NULL, MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
 	   "width of an expert that all tokens of a layer are sent to; none by default", \
 	   .needs = "num-experts") \
+	DO(FLAG, S, M, "moe-shared-expert-gate", moe_shared_expert_gate, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   "the output of that expert times the sigmoid of a linear of its input", \
+	   .needs = "num-experts") \
 	DO(CHOICE, S, M, "moe-router-score-function", enum router_score, \
 	   moe_router_score_function, router_score_names, "softmax", \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \

@@ -206,6 +206,18 @@ def qwen3_moe(r, i):
             "norm_topk_prob": i % 2 == 0, "attention_bias": i % 5 == 3}
 
 
+def qwen2_moe(r, i):
+    s = qwen3_moe(r, i)
+    s.update([{}, {"max_window_layers": 1}, {"layer_types": ["full_attention", "sliding_attention", "full_attention"]}][i % 3])
+    if "layer_types" in s:
+        s.update(num_hidden_layers=3, use_sliding_window=True, sliding_window=5)
+    if "mlp_only_layers" in s and i % 3 == 1:
+        s["use_sliding_window"] = True
+    for key in ("head_dim", "attention_bias"):
+        s.pop(key)
+    return {**s, "qkv_bias": i % 5 != 3, "shared_expert_intermediate_size": r.randrange(10, 40)}
+
+
 def arcee(r, i):
     return {**llama(r, i), "hidden_act": "relu2"}
 
@@ -325,7 +337,7 @@ FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
             "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3,
             "smollm3": smollm3, "exaone4": exaone4, "granite": granite, "ministral3": ministral3,
-            "cohere2": cohere2}
+            "cohere2": cohere2, "qwen2_moe": qwen2_moe}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

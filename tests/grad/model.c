@@ -83,8 +83,12 @@ static const char *const cases[] = {
 	EXPERTS "swiglu\nnum-experts 6\nmoe-router-topk 2\nmoe-router-score-function sigmoid\n"
 		"moe-router-enable-expert-bias\nmoe-aux-loss-coeff 0.3\nmoe-z-loss-coeff 0.2\n"
 		"moe-shared-expert-intermediate-size 12\nnorm-placement both\n"
+		"moe-shared-expert-gate\n"
 		"moe-expert-capacity-factor 1.1\nmoe-token-drop-policy position\n"
 		"recompute-activations\nattention-dropout 0\nhidden-dropout 0\n",
+	EXPERTS "swiglu\nnum-experts 3\nmoe-router-topk 2\nmoe-shared-expert-gate\n"
+		"moe-shared-expert-intermediate-size 14\nrecompute-granularity full\n"
+		"attention-dropout 0\nhidden-dropout 0.1\n",
 	EXPERTS "num-experts 3\nmoe-router-topk 1\nmoe-router-pre-softmax\nsquared-relu\n"
 		"moe-router-load-balancing-type none\nuse-parallel-residual\nmoe-layer-freq 2\n"
 		"shared-parallel-norm\n"

@@ -267,6 +267,16 @@ test_combinations(void)
 	CHECK(c.activation == ACTIVATION_GEGLU_TANH);
 	c = family_config("olmoe");
 	CHECK(c.num_experts == 5 && c.qk_layernorm_hidden_dim && c.moe_router_pre_softmax);
+	c = family_config("qwen2_moe");
+	CHECK(c.moe_shared_expert_gate && c.moe_shared_expert_intermediate_size == 24);
+	CHECK(c.qkv_bias && !c.proj_bias && c.moe_router_pre_softmax && !layer_has_experts(&c, 1));
+	CHECK(layer_window(&c, 0) == 9 && layer_window(&c, 2) == 0);
+	c.moe_shared_expert_gate = false;
+	not_of("qwen2_moe", &c, "qwen2_moe needs 'moe-shared-expert-gate'");
+	CHECK(read_text("{\"model_type\": \"qwen2_moe\", " SIZES ", \"num_key_value_heads\": 8, "
+			"\"use_sliding_window\": true}",
+	    &c));
+	CHECK(layer_window(&c, 0) == 4096 && layer_window(&c, 1) == 0);
 	c = family_config("ministral");
 	CHECK(layer_window(&c, 0) == 9 && layer_window(&c, 1) == 0);
 	c = family_config("olmo3");
@@ -683,13 +693,12 @@ static const struct {
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
 	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3, exaone4, granite, "
-	    "ministral3, cohere2" },
+	    "ministral3, cohere2, qwen2_moe" },
 	{ "{\"model_type\": \"deepseek_v3\"}",
 	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
 	    "supported" },
-	{ "{\"model_type\": \"qwen2_moe\"}",
-	    "\"model_type\" is 'qwen2_moe', which needs a gate of the shared expert; that is not "
-	    "supported" },
+	{ "{\"model_type\": \"qwen2_moe\", " SIZES ", \"shared_expert_intermediate_size\": 0}",
+	    "\"shared_expert_intermediate_size\" must be at least 1" },
 	{ "{\"model_type\": \"mixtral\", " SIZES ", \"num_local_experts\": 0}",
 	    "the number of experts must be at least 1" },
 	{ "{\"model_type\": \"mixtral\", \"vocab_size\": 90, \"hidden_size\": 32, "

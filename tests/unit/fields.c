@@ -34,7 +34,7 @@ static const struct model_config every = {
 	11, 50, 30,              /* query_pre_attn_scalar, softcapping */
 	0, 0.25, 0, 8,           /* the multipliers: see test_excluding; logits_scaling */
 	6, { 2, { 2, 0 } }, 3,   /* num_experts, moe_layer_freq, moe_router_topk */
-	24, 40,                  /* moe_ffn_hidden_size, moe_shared_expert_intermediate_size */
+	24, 40, true,            /* widths of experts, moe_shared_expert_gate */
 	ROUTER_SCORE_SIGMOID, true,
 	true, 0.75,              /* moe_router_enable_expert_bias, moe_router_bias_update_rate */
 	BALANCING_SEQ_AUX_LOSS,

@@ -175,7 +175,6 @@ static const char serving[] = "serving is out of scope";
 static const char serving_note[] = "only serving reads it";
 static const char sft[] =
     "mtok --chat-format makes a dataset of conversations with a mask, and --data-path trains on it";
-static const char shared_gate[] = "a gate of the shared expert is not supported";
 static const char shared_layers[] = "layers never share weights";
 static const char signals[] = "signals always save and stop";
 static const char sinks[] = "softmax with an offset or with sinks is not supported";

@@ -485,7 +485,6 @@
 	DO(SCOPE, "moe-routing-trace-max-inference-steps", 1, serving) \
 	DO(NOTE, "moe-routing-trace-max-training-iters", 1, profile) \
 	DO(NOTE, "moe-routing-trace-path", 1, profile) \
-	DO(MATHS, "moe-shared-expert-gate", 0, shared_gate) \
 	DO(NOTE, "moe-shared-expert-glu-interleave-size", 1, interleaved) \
 	DO(NOTE, "moe-shared-expert-overlap", 0, dispatch) \
 	DO(MATHS, "moe-single-grouped-bias", 0, expert_bias) \

@@ -41,6 +41,12 @@ has_shared(const struct engine *e)
 	return e->plan.model.moe_shared_expert_intermediate_size > 0;
 }
 
+static bool
+is_weighted(const struct engine *e)
+{
+	return e->plan.model.moe_shared_expert_gate;
+}
+
 static struct tensor
 shared_up(const struct layer *l, const struct engine *e, bool grad)
 {
@@ -74,6 +80,73 @@ shared_project_down(const struct layer *l, struct step *s, const struct tensor *
 	row_forward(s, &down);
 }
 
+/* The shared expert's output, which is saved where the sigmoid of a number of each row multiplies
+ * it. */
+static struct tensor
+shared_output(const struct layer *l, struct step *s, const struct tensor *branch)
+{
+	return is_weighted(s->e) ? layer_buffer(l, s, MOE_SHARED_OUT) : *branch;
+}
+
+/* The numbers of all rows. */
+static void
+shared_logits(const struct layer *l, struct step *s, const struct tensor *normed)
+{
+	struct linear logits = { .x = *normed,
+		.y = layer_buffer(l, s, MOE_SHARED_LOGITS),
+		.weight = engine_weight(s->e, l->block->layer, MOE_SHARED_WEIGHT) };
+
+	if (is_weighted(s->e))
+		forward_gemm(s, &logits);
+}
+
+/* y = the output times these sigmoids. */
+static void
+shared_weigh(const struct layer *l, struct step *s, const struct tensor *y)
+{
+	struct gate g = { *y, layer_buffer(l, s, MOE_SHARED_OUT),
+		layer_buffer(l, s, MOE_SHARED_LOGITS) };
+
+	if (is_weighted(s->e))
+		s->e->ops->gate(s->e->stream, &g);
+}
+
+/* The gradient of the output and, in scratch, of the numbers, from dy [R,h]. */
+static struct tensor
+shared_unweigh(const struct layer *l, struct step *s, const struct tensor *dy)
+{
+	struct gate_grad g = { .dx = layer_buffer(l, s, MOE_SHARED_DOUT),
+		.dz = layer_buffer(l, s, MOE_SHARED_DLOGITS),
+		.dy = *dy,
+		.x = layer_buffer(l, s, MOE_SHARED_OUT),
+		.z = layer_buffer(l, s, MOE_SHARED_LOGITS) };
+
+	if (!is_weighted(s->e))
+		return *dy;
+	s->e->ops->gate_grad(s->e->stream, &g);
+	return g.dx;
+}
+
+/* Adds to f->dx, which is whole. */
+static void
+shared_logits_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
+{
+	struct engine *e = s->e;
+	struct linear_grad g = { .dy = layer_buffer(l, s, MOE_SHARED_DLOGITS),
+		.x = f->x,
+		.dweight = engine_grad(e, l->block->layer, MOE_SHARED_WEIGHT) };
+	struct gemm input = { .c = f->dx,
+		.a = g.dy,
+		.b = engine_weight(e, l->block->layer, MOE_SHARED_WEIGHT),
+		.alpha = 1,
+		.beta = 1 };
+
+	if (!is_weighted(e))
+		return;
+	e->ops->gemm(e->stream, &input);
+	weight_gradient(s, &g);
+}
+
 /* f: dx [R,h] is written from dy [R,h]; x is the norm's output. */
 static void
 shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
@@ -84,7 +157,7 @@ shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 		.x = layer_buffer(l, s, MOE_SHARED_FC1_OUT),
 		.y = layer_buffer(l, s, MOE_SHARED_ACT) };
 	struct linear_grad down = { .dx = act.dy,
-		.dy = f->dy,
+		.dy = shared_unweigh(l, s, &f->dy),
 		.x = act.y,
 		.weight = engine_weight(e, l->block->layer, MOE_SHARED_DOWN),
 		.dweight = engine_grad(e, l->block->layer, MOE_SHARED_DOWN),
@@ -104,6 +177,7 @@ shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 	column_backward(s, &in);
 	weight_gradient(s, &in);
 	column_backward_end(s);
+	shared_logits_backward(l, s, f);
 }
 
 /* --- the experts of each row ------------------------------------------------------------------ */
@@ -323,7 +397,8 @@ static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor normed = norm_forward(l, s, x), branch = norm_branch(l, s), rows;
+	struct tensor normed = norm_forward(l, s, x), branch = norm_branch(l, s), rows,
+		      shared = shared_output(l, s, &branch);
 	struct round first = round_at(l, s, 0);
 
 	router_forward(l, s, &normed);
@@ -332,11 +407,15 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	experts_project_up(l, s, &first, &rows);
 	if (has_shared(e))
 		shared_project_up(l, s, &normed);
+	shared_logits(l, s, &normed);
+	if (is_weighted(e))
+		shared_project_down(l, s, &shared);
 	/* Recomputed only for the backward pass, which recomputes the activations itself. */
 	if (!y->data && !l->block->post)
 		return;
-	if (has_shared(e))
-		shared_project_down(l, s, &branch);
+	if (has_shared(e) && !is_weighted(e))
+		shared_project_down(l, s, &shared);
+	shared_weigh(l, s, &branch);
 	experts_forward(l, s, &branch, &rows);
 	if (y->data)
 		residual_forward(l, s, y, x);
@@ -361,7 +440,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_backward(l, s, &flow);
 }
 
-static const enum use uses[] = { OP_act_bwd, OP_act_fwd, OP_expert_act, OP_expert_act_grad,
-	OP_grouped, USES_END };
+static const enum use uses[] = { OP_act_bwd, OP_act_fwd, OP_expert_act, OP_expert_act_grad, OP_gate,
+	OP_gate_grad, OP_grouped, USES_END };
 
 const struct layer_kind layer_moe = { &block_moe, SITE_MLP_OUT, forward, backward, .uses = uses };

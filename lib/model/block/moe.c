@@ -10,10 +10,11 @@
 #include "lib/model/capacity.h"
 #include "lib/model/work.h"
 
-/* Tensor ranks hold rows of their own, so the gradient of the router is a partial sum on each, and
- * so are those of experts that every rank has. They come last, since where ranks share them they
- * are reduced among others than the rest of the layer. The gradient of the biases of experts is the
- * number of tokens sent to each, which moves them (optim). */
+/* Tensor ranks hold rows of their own, so the gradients of the router and of the weight of the
+ * shared expert are partial sums on each, and so are those of experts that every rank has. These
+ * come last, since where ranks share them they are reduced among others than the rest of the layer.
+ * The gradient of the biases of experts is the number of tokens sent to each, which moves them
+ * (optim). */
 static void
 params(struct param_list *to, const struct model_config *c)
 {
@@ -26,6 +27,8 @@ params(struct param_list *to, const struct model_config *c)
 		{ "mlp.router.expert_bias", MOE_EXPERT_BIAS, c->moe_router_enable_expert_bias,
 		    { c->num_experts }, SHARD_NONE, 0, INIT_ZERO, PARAM_BALANCE,
 		    { 0, SUM_TENSOR } },
+		{ "mlp.shared_experts.gate_weight", MOE_SHARED_WEIGHT, c->moe_shared_expert_gate,
+		    { 1, h }, SHARD_NONE, 0, INIT_NORMAL, 0, { 0, SUM_TENSOR } },
 		{ "mlp.shared_experts.linear_gate.weight", MOE_SHARED_GATE, f_all > 0 && gated,
 		    { f_all, h }, SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
 		{ "mlp.shared_experts.linear_up.weight", MOE_SHARED_UP, f_all > 0, { f_all, h },
@@ -140,12 +143,20 @@ state_experts(struct buffer_list *to, const struct sizes *z)
 static void
 buffers(struct buffer_list *to, const struct sizes *z)
 {
-	int64_t t = z->tokens, f = shared_ffn(z), fc1 = sizes_gated(z, f);
+	bool weighted = z->model->moe_shared_expert_gate;
+	int64_t t = z->tokens, r = z->rows, h = z->hidden, f = shared_ffn(z),
+		fc1 = sizes_gated(z, f);
 	const struct buffer_row rows[] = {
 		{ "shared fc1 output", MOE_SHARED_FC1_OUT, LAYER, f, ACT, { t, fc1 } },
 		{ "shared activation", MOE_SHARED_ACT, STEP, f, ACT, { t, f }, BOTH },
 		{ "shared activation gradient", MOE_SHARED_DACT, STEP, f && z->trains, ACT,
 		    { t, f }, MLP_BWD },
+		{ "shared weight logits", MOE_SHARED_LOGITS, LAYER, weighted, COMPUTE, { r, 1 } },
+		{ "shared expert output", MOE_SHARED_OUT, LAYER, weighted, ACT, { r, h } },
+		{ "shared weight logits gradient", MOE_SHARED_DLOGITS, STEP, weighted && z->trains,
+		    COMPUTE, { r, 1 }, MLP_BWD },
+		{ "shared expert output gradient", MOE_SHARED_DOUT, STEP, weighted && z->trains,
+		    ACT, { r, h }, MLP_BWD },
 	};
 
 	ffn_buffers(to, z, MOE_INPUT, true);
@@ -182,10 +193,11 @@ in(const struct model_config *c, int64_t layer)
 	return layer >= 0 && layer < c->num_layers && layer_has_experts(c, layer);
 }
 
-/* The router's GEMM is not counted, as in Megatron-LM. Rows are spread and summed in each pass,
- * and their gradients read once more for the weights; the activations are those of an MLP with as
- * many rows. Between ranks rows are laid side by side before they go and after they came. The other
- * kernels choose experts, count rows and find their places. */
+/* The GEMMs of the router and of the shared expert's weight are not counted, as in Megatron-LM.
+ * Rows are spread and summed in each pass, and their gradients read once more for the weights; the
+ * activations are those of an MLP with as many rows. Between ranks rows are laid side by side
+ * before they go and after they came. The other kernels choose experts, count rows and find their
+ * places. */
 static void
 work(struct work *w, const struct sizes *z)
 {
@@ -218,6 +230,12 @@ work(struct work *w, const struct sizes *z)
 		work_activation(w, z, (double)f_all * (double)rows);
 		w->reductions = 2;
 		w->scatters = 5;
+	}
+	if (z->model->moe_shared_expert_gate) {
+		w->forward.act += 3 * (double)h * (double)z->rows;
+		w->forward.kernels += 2;
+		w->backward.act += 6 * (double)h * (double)z->rows;
+		w->backward.kernels += 3;
 	}
 	work_branch(w, z);
 }

@@ -138,6 +138,54 @@ read_windows(struct model_config *c, const struct json_value *config, struct err
 	return 0;
 }
 
+int
+family_read_sparse(struct model_config *c, const struct json_value *v, struct err *e)
+{
+	const struct json_value *list = json_get(v, "mlp_only_layers");
+	size_t count = list && list->type == JSON_ARRAY ? list->len : 0;
+	bool dense[PATTERN_MAX] = { false };
+	int64_t step;
+
+	if (json_int(v, "decoder_sparse_step", 1, &step, e) < 0)
+		return -1;
+	if (step < 1)
+		return err_set(
+		    e, "\"decoder_sparse_step\" is %lld; must be at least 1", (long long)step);
+	if (list && list->type != JSON_ARRAY && list->type != JSON_NULL)
+		return err_set(e, "\"mlp_only_layers\" must be a list of layers");
+	if (count == 0 && step == 1)
+		return 0;
+	if (c->num_layers > PATTERN_MAX)
+		return err_set(
+		    e, "experts in some of more than %d layers are not supported", PATTERN_MAX);
+	for (int64_t i = 0; i < c->num_layers; i++)
+		dense[i] = (i + 1) % step != 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct json_value *layer = &list->item[i];
+
+		if (layer->type != JSON_INT || layer->integer < 0)
+			return err_set(e, "\"mlp_only_layers\" must be a list of layers");
+		if (layer->integer < c->num_layers)
+			dense[layer->integer] = true;
+	}
+	c->moe_layer_freq = pattern_of(dense, (int)c->num_layers);
+	return 0;
+}
+
+void
+family_write_sparse(const struct model_config *c, struct str *out)
+{
+	const char *between = "";
+
+	str_adds(out, ",\n  \"decoder_sparse_step\": 1,\n  \"mlp_only_layers\": [");
+	for (int64_t i = 0; i < c->num_layers; i++)
+		if (!layer_has_experts(c, i)) {
+			str_addf(out, "%s\n    %lld", between, (long long)i);
+			between = ",";
+		}
+	str_adds(out, *between ? "\n  ]" : "]");
+}
+
 /* What is not used may be anything. */
 int
 family_read_window(struct model_config *c, const struct json_value *config, struct err *e)

@@ -195,6 +195,10 @@ int family_read_mistral(struct model_config *c, const struct json_value *v, stru
 int family_read_olmo(struct model_config *c, struct err *e);
 /* Sets the recipe of a family with experts; refuses a model without them. */
 int family_read_experts(struct model_config *c, const struct json_value *config, struct err *e);
+/* decoder_sparse_step and mlp_only_layers: layers of the list have an MLP, and so have those whose
+ * number, from 1 on, the step does not divide. */
+int family_read_sparse(struct model_config *c, const struct json_value *config, struct err *e);
+void family_write_sparse(const struct model_config *c, struct str *out);
 /* As family_read_rope_as; refuses a share that leaves an odd number of elements to rotate. */
 int family_read_share(struct model_config *c, const struct json_value *config,
     const struct rope_members *top, struct err *e);
