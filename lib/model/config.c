@@ -31,7 +31,7 @@ const char *const activation_names[] = { "gelu", "gelu-erf", "squared-relu", "sw
 const char *const position_names[] = { "learned_absolute", "rope", "none", NULL };
 const char *const position_words[] = { "absolute", "learned_absolute", "rotary", "rope", NULL };
 const char *const norm_placement_names[] = { "pre", "both", "post", NULL };
-const char *const rope_scaling_names[] = { "none", "linear", "llama3", "yarn", NULL };
+const char *const rope_scaling_names[] = { "none", "linear", "llama3", "yarn", "longrope", NULL };
 const char *const router_score_names[] = { "softmax", "sigmoid", NULL };
 const char *const balancing_names[] = { "aux_loss", "seq_aux_loss", "none", "global_aux_loss",
 	"sinkhorn", "quantile_balancing", NULL };
@@ -170,6 +170,32 @@ check_sizes(const struct model_config *c, struct err *e)
 	return 0;
 }
 
+/* A factor for each pair. */
+static int
+check_factors(
+    const struct model_config *c, const char *option, const struct rope_factors *f, struct err *e)
+{
+	if (f->count != model_rotary_dim(c) / 2)
+		return err_set(e, "--%s: %d factors: must be %lld, one for each pair that rotates",
+		    option, f->count, (long long)(model_rotary_dim(c) / 2));
+	for (int i = 0; i < f->count; i++)
+		if (!(f->factor[i] > 0 && isfinite(f->factor[i])))
+			return err_set(e, "--%s %g: must be above 0", option, f->factor[i]);
+	return 0;
+}
+
+static int
+check_longrope(const struct model_config *c, struct err *e)
+{
+	if (check_factors(c, "longrope-short-factor", &c->longrope_short_factor, e) < 0 ||
+	    check_factors(c, "longrope-long-factor", &c->longrope_long_factor, e) < 0)
+		return -1;
+	if (!(c->longrope_attention_factor >= 0))
+		return err_set(e, "--longrope-attention-factor %g: must be above 0, or 0 for 1",
+		    c->longrope_attention_factor);
+	return positive("rope-original-positions", c->rope_original_positions, e);
+}
+
 /* Of llama3 and of YaRN. Comparisons are written so that a NaN fails them. */
 static int
 check_scaling(const struct model_config *c, struct err *e)
@@ -216,6 +242,8 @@ check_rope(const struct model_config *c, struct err *e)
 		    "--sliding-window-rope-base %g: must be at least 1, or 0 for that of all "
 		    "layers; 10000 is usual",
 		    c->sliding_window_rope_base);
+	if (c->rope_scaling == ROPE_SCALING_LONGROPE)
+		return check_longrope(c, e);
 	if (c->rope_scaling != ROPE_SCALING_NONE && !(c->rope_factor > 0))
 		return err_set(
 		    e, "--rope-scaling-factor %g: must be above 0; 8 is usual", c->rope_factor);

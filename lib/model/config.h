@@ -32,7 +32,8 @@ enum rope_scaling {
 	ROPE_SCALING_NONE,
 	ROPE_SCALING_LINEAR,
 	ROPE_SCALING_LLAMA3,
-	ROPE_SCALING_YARN
+	ROPE_SCALING_YARN,
+	ROPE_SCALING_LONGROPE
 };
 /* What the weights of a token's experts are: softmax of their logits, or sigmoids divided by their
  * sum. */
@@ -75,6 +76,13 @@ struct id_list {
 	int64_t id[ID_LIST_MAX];
 };
 
+/* A divisor of the angle of each pair; count 0: none. */
+enum { ROPE_FACTORS_MAX = 256 };
+struct rope_factors {
+	int count;
+	double factor[ROPE_FACTORS_MAX];
+};
+
 /* The tag of a row. A row without one is a switch or an alias. */
 enum model_tag {
 	/* has a line in every dump: a field's own row, and the switch that Megatron-LM needs with
@@ -85,6 +93,7 @@ enum model_tag {
 	    4, /* ... of models with any, or with one of these, scaling of positions */
 	MODEL_IF_LLAMA3 = 8,
 	MODEL_IF_YARN = 128,
+	MODEL_IF_LONGROPE = 4096,
 	MODEL_BASE = 16,        /* the default also applies to a config.json without the member */
 	MODEL_KEPT = 32,        /* part of the recipe, see model_keep_recipe */
 	MODEL_IF_EXPERTS = 256, /* ... of models with experts */

@@ -114,6 +114,8 @@ struct slice family_stored_slice(const struct family_place *place, const struct 
  * c->rotary_base, and c->rotary_percent, hold what a file means that does not say them. */
 struct rope_members {
 	const char *base, *share; /* their names at the top of the file; share NULL: all rotate */
+	/* the positions before longrope of a file that does not say them there; 0: as the rest */
+	int64_t original;
 };
 int family_read_rope(struct model_config *c, const struct json_value *config, struct err *e);
 int family_read_rope_as(struct model_config *c, const struct json_value *config,

@@ -43,8 +43,8 @@ static const char *const off[] = { "attention_bias", "mlp_bias", "use_bias", "at
 /* Members of rotary dictionaries: those that are read, and those of models of images. */
 static const char *const rotary[] = { "type", "rope_type", "rope_theta", "factor",
 	"low_freq_factor", "high_freq_factor", "original_max_position_embeddings", "beta_fast",
-	"beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate",
-	"partial_rotary_factor", "mrope_section", "mrope_interleaved", "finetuned",
+	"beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate", "short_factor",
+	"long_factor", "partial_rotary_factor", "mrope_section", "mrope_interleaved", "finetuned",
 	"full_attention", "sliding_attention", NULL };
 
 static bool

@@ -40,6 +40,11 @@ static const struct key yarn_keys[] = {
 	    .derive = all_positions },
 };
 
+static const struct key longrope_keys[] = {
+	{ "original_max_position_embeddings", KEY_INT, KEY_OFF(rope_original_positions),
+	    .derive = all_positions },
+};
+
 /* By enum rope_scaling: the name, how many of the common keys apply, and the keys of its own. */
 static const struct rope {
 	const char *type;
@@ -52,6 +57,7 @@ static const struct rope {
 	[ROPE_SCALING_LLAMA3] = { "llama3", 2, llama3_keys,
 	    sizeof llama3_keys / sizeof *llama3_keys },
 	[ROPE_SCALING_YARN] = { "yarn", 2, yarn_keys, sizeof yarn_keys / sizeof *yarn_keys },
+	[ROPE_SCALING_LONGROPE] = { "longrope", 1, longrope_keys, 1 },
 };
 
 /* What Python takes for false. */
@@ -125,8 +131,47 @@ read_yarn(struct model_config *c, const struct json_value *v, struct err *e)
 	return 0;
 }
 
+/* One of the two lists of longrope. */
+static int
+read_factors(struct rope_factors *f, const struct json_value *v, const char *name, struct err *e)
+{
+	const struct json_value *list = json_get(v, name);
+
+	if (!list || list->type != JSON_ARRAY || list->len > ROPE_FACTORS_MAX)
+		return err_set(
+		    e, "\"%s\" must be a list of at most %d numbers", name, ROPE_FACTORS_MAX);
+	for (size_t i = 0; i < list->len; i++) {
+		if (list->item[i].type != JSON_INT && list->item[i].type != JSON_FLOAT)
+			return err_set(e, "\"%s\" must be a list of numbers", name);
+		f->factor[i] = json_number(&list->item[i]);
+	}
+	f->count = (int)list->len;
+	return 0;
+}
+
+/* What longrope multiplies cosines and sines by, where the file does not say it: by the quotient of
+ * the positions, or by a factor in its place. The sign does not matter. */
+static int
+read_longrope_scale(struct model_config *c, const struct json_value *v, struct err *e)
+{
+	const struct json_value *given = json_get(v, "attention_factor");
+	double original = (double)c->rope_original_positions, scale, factor;
+
+	if (json_double(v, "attention_factor", 0, &scale, e) < 0 ||
+	    json_double(v, "factor", (double)c->max_position_embeddings / original, &factor, e) < 0)
+		return -1;
+	if (given && given->type != JSON_NULL && scale == 0)
+		return err_set(e, "\"attention_factor\" is 0: no position would count");
+	if (scale == 0 && factor > 1 && original < 2)
+		return err_set(e, "\"original_max_position_embeddings\" must be at least 2");
+	if (scale == 0)
+		scale = factor > 1 ? sqrt(1 + log(factor) / log(original)) : 1;
+	c->longrope_attention_factor = fabs(scale) == 1 ? 0 : fabs(scale);
+	return 0;
+}
+
 /* The number of a type. mrope is that of models of images, whose three positions are one in text,
- * so its angles are plain. -1: unknown. */
+ * so its angles are plain; su is the old name of longrope. -1: unknown. */
 static int
 kind_of(const char *type)
 {
@@ -134,6 +179,8 @@ kind_of(const char *type)
 
 	if (!strcmp(type, "mrope"))
 		return ROPE_SCALING_NONE;
+	if (!strcmp(type, "su"))
+		return ROPE_SCALING_LONGROPE;
 	while (n-- > 0 && strcmp(type, ropes[n].type))
 		continue;
 	return n;
@@ -155,7 +202,9 @@ read_scaling(struct model_config *c, const struct json_value *v, struct err *e)
 	kind = kind_of(type);
 	if (kind < 0)
 		return err_set(e,
-		    "rope type '%s' is not supported; default, linear, llama3 and yarn are", type);
+		    "rope type '%s' is not supported; default, linear, llama3, yarn and longrope "
+		    "are",
+		    type);
 	c->rope_scaling = (enum rope_scaling)kind;
 	if (keys_read(rope_keys, ropes[kind].common, v, c, e) < 0 ||
 	    keys_read(ropes[kind].own, ropes[kind].num_own, v, c, e) < 0)
@@ -164,6 +213,10 @@ read_scaling(struct model_config *c, const struct json_value *v, struct err *e)
 	    c->rope_original_positions > 0)
 		c->rope_factor =
 		    (double)c->max_position_embeddings / (double)c->rope_original_positions;
+	if (kind == ROPE_SCALING_LONGROPE)
+		return read_factors(&c->longrope_short_factor, v, "short_factor", e) < 0
+		    ? -1
+		    : read_factors(&c->longrope_long_factor, v, "long_factor", e);
 	if (kind != ROPE_SCALING_NONE && c->rope_factor <= 0)
 		return err_set(e, "rope scaling needs \"factor\" > 0");
 	if (kind == ROPE_SCALING_LLAMA3 &&
@@ -215,9 +268,14 @@ family_read_rope_as(struct model_config *c, const struct json_value *config,
 		return 0;
 	if (read_scaling(c, v, e) < 0)
 		return -1;
-	return c->rope_scaling == ROPE_SCALING_LLAMA3 || c->rope_scaling == ROPE_SCALING_YARN
-	    ? read_original_positions(c, config, v, e)
-	    : 0;
+	if (c->rope_scaling < ROPE_SCALING_LLAMA3)
+		return 0;
+	if (read_original_positions(c, config, v, e) < 0)
+		return -1;
+	if (c->rope_scaling == ROPE_SCALING_LONGROPE && top->original &&
+	    !json_get(config, "original_max_position_embeddings"))
+		c->rope_original_positions = top->original;
+	return c->rope_scaling == ROPE_SCALING_LONGROPE ? read_longrope_scale(c, v, e) : 0;
 }
 
 int
@@ -272,6 +330,8 @@ read_full(struct model_config *c, const struct json_value *config, const struct 
 	if (rc == 0)
 		rc = read_scaling(c, &dict, e);
 	free(items);
+	if (rc == 0 && c->rope_scaling == ROPE_SCALING_LONGROPE)
+		rc = err_set(e, "\"full_attention\": longrope is not supported there");
 	/* transformers looks for this member beside the dictionaries, not in them */
 	if (rc == 0 && c->rope_scaling == ROPE_SCALING_YARN)
 		rc = read_rounding(c, both, e);
@@ -316,6 +376,17 @@ family_read_rope_by_layer(
 	    : 0;
 }
 
+static void
+write_factors(const struct rope_factors *f, const char *name, struct str *out)
+{
+	str_addf(out, ",\n    \"%s\": [", name);
+	for (int i = 0; i < f->count; i++) {
+		str_adds(out, i ? ",\n      " : "\n      ");
+		str_add_double(out, f->factor[i]);
+	}
+	str_adds(out, "\n    ]");
+}
+
 /* The same dictionary serves as rope_parameters and, when there is scaling, as rope_scaling; more:
  * members of it besides. */
 static void
@@ -332,6 +403,13 @@ write_rope_in(const struct model_config *c, const char *more, struct str *out)
 	}
 	if (c->rope_scaling == ROPE_SCALING_YARN && c->yarn_unrounded_range)
 		str_adds(out, ",\n    \"truncate\": false");
+	if (c->rope_scaling == ROPE_SCALING_LONGROPE) {
+		write_factors(&c->longrope_short_factor, "short_factor", out);
+		write_factors(&c->longrope_long_factor, "long_factor", out);
+		str_adds(out, ",\n    \"attention_factor\": ");
+		str_add_double(
+		    out, c->longrope_attention_factor > 0 ? c->longrope_attention_factor : 1);
+	}
 	str_addf(out, "%s\n  }", more);
 }
 
@@ -346,6 +424,10 @@ family_write_rope_with(const struct model_config *c, const char *more, struct st
 		write_rope_in(c, more, out);
 	str_adds(out, ",\n  \"rope_parameters\": ");
 	write_rope_in(c, more, out);
+	/* transformers 4 looks here, and Phi-3 in 5 */
+	if (c->rope_scaling == ROPE_SCALING_LONGROPE)
+		str_addf(out, ",\n  \"original_max_position_embeddings\": %lld",
+		    (long long)c->rope_original_positions);
 }
 
 void

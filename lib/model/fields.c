@@ -173,6 +173,58 @@ print_unrotated(const struct model_config *c, struct str *out)
 	pattern_print(&c->no_rope_freq, c->num_layers, &pattern_no_rope, out);
 }
 
+static int
+read_factors(const char *option, const struct opt_list *l, struct rope_factors *f, struct err *e)
+{
+	if (l->count > ROPE_FACTORS_MAX)
+		return err_set(
+		    e, "--%s: %d factors: must be at most %d", option, l->count, ROPE_FACTORS_MAX);
+	for (int i = 0; i < l->count; i++) {
+		char *end;
+
+		f->factor[i] = strtod(l->item[i], &end);
+		if (end == l->item[i] || *end)
+			return err_set(e, "--%s %s: not a number", option, l->item[i]);
+	}
+	f->count = l->count;
+	return 0;
+}
+
+static void
+print_factors(const struct rope_factors *f, struct str *out)
+{
+	for (int i = 0; i < f->count; i++) {
+		str_addc(out, ' ');
+		str_add_double(out, f->factor[i]);
+	}
+}
+
+static int
+read_short(const struct model_options *o, struct model_config *c, struct err *e)
+{
+	return read_factors(
+	    "longrope-short-factor", &o->longrope_short_factor, &c->longrope_short_factor, e);
+}
+
+static void
+print_short(const struct model_config *c, struct str *out)
+{
+	print_factors(&c->longrope_short_factor, out);
+}
+
+static int
+read_long(const struct model_options *o, struct model_config *c, struct err *e)
+{
+	return read_factors(
+	    "longrope-long-factor", &o->longrope_long_factor, &c->longrope_long_factor, e);
+}
+
+static void
+print_long(const struct model_config *c, struct str *out)
+{
+	print_factors(&c->longrope_long_factor, out);
+}
+
 /* -1 stands for none, as for the other special ids. */
 static int
 read_ends(const struct model_options *o, struct model_config *c, struct err *e)
@@ -223,6 +275,12 @@ static const struct words {
 	    print_dense },
 	{ offsetof(struct model_options, no_rope_freq), offsetof(struct model_config, no_rope_freq),
 	    sizeof(struct layer_pattern), read_unrotated, print_unrotated },
+	{ offsetof(struct model_options, longrope_short_factor),
+	    offsetof(struct model_config, longrope_short_factor), sizeof(struct rope_factors),
+	    read_short, print_short },
+	{ offsetof(struct model_options, longrope_long_factor),
+	    offsetof(struct model_config, longrope_long_factor), sizeof(struct rope_factors),
+	    read_long, print_long },
 	{ offsetof(struct model_options, eos_token_id), offsetof(struct model_config, eos_token_id),
 	    sizeof(struct id_list), read_ends, print_ends },
 };
@@ -347,12 +405,13 @@ model_keep_recipe(const struct model_config *from, struct model_config *c)
 static bool
 is_dumped(const struct model_config *c, const struct opt *r)
 {
-	enum { scaled = MODEL_IF_SCALED | MODEL_IF_LLAMA3 | MODEL_IF_YARN };
+	enum { scaled = MODEL_IF_SCALED | MODEL_IF_LLAMA3 | MODEL_IF_YARN | MODEL_IF_LONGROPE };
 	static const struct model_config zero;
 	static const int of[] = {
 		[ROPE_SCALING_LINEAR] = MODEL_IF_SCALED,
 		[ROPE_SCALING_LLAMA3] = MODEL_IF_SCALED | MODEL_IF_LLAMA3,
 		[ROPE_SCALING_YARN] = MODEL_IF_SCALED | MODEL_IF_YARN,
+		[ROPE_SCALING_LONGROPE] = MODEL_IF_LONGROPE,
 	};
 	struct place at;
 

@@ -108,10 +108,10 @@
 	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_LLAMA3, "of llama3 scaling", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=llama3") \
 	DO(INT, S, M, "rope-original-positions", rope_original_positions, 1, "8192", \
-	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_LLAMA3 | MODEL_IF_YARN, \
-	   "of llama3 and yarn scaling", \
-	   .needs = "position-embedding-type=rope&" \
-	            "rope-scaling-type=llama3|rope-scaling-type=yarn") \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_LLAMA3 | MODEL_IF_YARN | MODEL_IF_LONGROPE, \
+	   "of llama3, yarn and longrope scaling", \
+	   .needs = "position-embedding-type=rope&rope-scaling-type=llama3|" \
+	            "rope-scaling-type=yarn|rope-scaling-type=longrope") \
 	DO(SAME_INT, S, M, "yarn-original-max-position-embeddings", rope_original_positions, 1, \
 	   "the same as --rope-original-positions", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
@@ -137,6 +137,20 @@
 	   "queries times 1 + this times ln(1 + floor(position / rope-original-positions)), as " \
 	   "in Ministral 3: only lengths up to these positions, where it is 1, are supported", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
+	DO(WORDS, S, M, "longrope-short-factor", OPT_LIST, longrope_short_factor, "X", \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_LONGROPE, \
+	   "position-embedding-type=rope&rope-scaling-type=longrope", \
+	   "divisors of the angles of all pairs where a sequence has at most " \
+	   "rope-original-positions", struct rope_factors longrope_short_factor) \
+	DO(WORDS, S, M, "longrope-long-factor", OPT_LIST, longrope_long_factor, "X", \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_LONGROPE, \
+	   "position-embedding-type=rope&rope-scaling-type=longrope", \
+	   "the same where it has more: seq-length decides, and in a generation the tokens of " \
+	   "the prompt with those asked for", struct rope_factors longrope_long_factor) \
+	DO(NUM, S, M, "longrope-attention-factor", longrope_attention_factor, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SET | MODEL_IF_LONGROPE, \
+	   "what longrope multiplies cosines and sines by; 1 by default", \
+	   .needs = "position-embedding-type=rope&rope-scaling-type=longrope") \
 	/* the pattern has the layers that do not rotate */ \
 	DO(WORDS, S, M, "no-rope-freq", OPT_STRING, no_rope_freq, "N", \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT | MODEL_ROTARY, \

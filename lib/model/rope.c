@@ -60,9 +60,28 @@ yarn_angle(const struct model_config *c, double theta, int64_t i, int64_t dim)
 	return theta / c->rope_factor * u + theta * (1 - u);
 }
 
-/* The angle of pair i per position, scaled. */
+/* All positions of a sequence have the same of the two. */
+static const struct rope_factors *
+longrope_factors(const struct model_config *c, int64_t length)
+{
+	return length > c->rope_original_positions ? &c->longrope_long_factor
+						   : &c->longrope_short_factor;
+}
+
+void
+longrope_words(const struct model_config *c, int64_t length, struct str *out)
+{
+	if (c->position == POSITION_ROPE && c->rope_scaling == ROPE_SCALING_LONGROPE)
+		str_addf(out,
+		    "angles are divided by the %s factors of longrope: sequences of %lld, "
+		    "--rope-original-positions %lld",
+		    longrope_factors(c, length) == &c->longrope_long_factor ? "long" : "short",
+		    (long long)length, (long long)c->rope_original_positions);
+}
+
+/* The angle of pair i per position, scaled, in sequences of this length. */
 static double
-rope_angle(const struct model_config *c, int64_t i, int64_t dim)
+rope_angle(const struct model_config *c, int64_t i, int64_t dim, int64_t length)
 {
 	double theta = pow(c->rotary_base, -2.0 * (double)i / (double)dim);
 
@@ -70,6 +89,7 @@ rope_angle(const struct model_config *c, int64_t i, int64_t dim)
 	case ROPE_SCALING_LINEAR: return theta / c->rope_factor;
 	case ROPE_SCALING_LLAMA3: return llama3_angle(c, theta);
 	case ROPE_SCALING_YARN: return yarn_angle(c, theta, i, dim);
+	case ROPE_SCALING_LONGROPE: return theta / longrope_factors(c, length)->factor[i];
 	default: return theta;
 	}
 }
@@ -85,8 +105,8 @@ yarn_default_factor(double factor, double mscale)
  * angle. Pairs of cosine and sine side by side, [positions, rotary_dim].
  */
 void
-model_rope_table(
-    const struct model_config *c, enum rope_table table, int64_t positions, double *out)
+model_rope_table(const struct model_config *c, enum rope_table table, int64_t length,
+    int64_t positions, double *out)
 {
 	struct model_config of = *c;
 	int64_t dim = model_rotary_dim(c);
@@ -99,8 +119,10 @@ model_rope_table(
 	if (of.rope_scaling == ROPE_SCALING_YARN)
 		scale = c->yarn_attention_factor > 0 ? c->yarn_attention_factor
 						     : yarn_default_factor(c->rope_factor, 1);
+	if (of.rope_scaling == ROPE_SCALING_LONGROPE && c->longrope_attention_factor > 0)
+		scale = c->longrope_attention_factor;
 	for (int64_t i = 0; i < dim / 2; i++) {
-		double theta = rope_angle(&of, i, dim);
+		double theta = rope_angle(&of, i, dim, length);
 
 		for (int64_t p = 0; p < positions; p++) {
 			out[p * dim + 2 * i] = scale * cos((double)p * theta);

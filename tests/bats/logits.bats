@@ -54,6 +54,18 @@ logits() {
 	done
 }
 
+@test "longrope takes the factors for all tokens of a generation, not for --seq-length" {
+	dir=$TOP/tests/golden/families/phi3
+	echo 5 >prompt
+	start=(mtrain --fp64 --model "$dir" --pretrained-checkpoint "$dir" --prompt-file prompt
+		--tokenizer-type NullTokenizer --vocab-size 91 --num-threads 1)
+	"${start[@]}" --generate 3 --seq-length 24 >of24 2>notes
+	grep -q "by the short factors of longrope: sequences of 4," notes
+	"${start[@]}" --generate 3 --seq-length 4 >of4
+	cmp of24 of4
+	"${start[@]}" --generate 4 --seq-length 24 2>&1 | grep -q "long factors .* of 5,"
+}
+
 @test "a run with interleaved pairs begins with a directory of halves, and is written as one" {
 	launch=(mpirun -np 2)
 	dir=$golden/llama

@@ -133,7 +133,20 @@ def phi3(r, i):
     s = {**sizes(r, i), **rope(r, "default")}
     if i % 2:
         s["head_dim"] = 16
-    return {**s, "partial_rotary_factor": [1.0, 0.5, 0.75][i % 3], "sliding_window": [None, 7, None, 20][i % 4]}
+    s.update(partial_rotary_factor=[1.0, 0.5, 0.75][i % 3], sliding_window=[None, 7, None, 20][i % 4])
+    if i % 3 < 2:
+        s.update(longrope(r, i, s))
+    return s
+
+
+def longrope(r, i, s):
+    """Sequences have more than the original positions from the prompt on, or never."""
+    s.pop("head_dim", None)
+    pairs = int(s["hidden_size"] // s["num_attention_heads"] * s["partial_rotary_factor"]) // 2
+    lists = {k: [r.choice([1.0, 1.05, 2.5, 7.0]) * (k[0] == "l" or 1.1) for _ in range(pairs)]
+             for k in ("short_factor", "long_factor")}
+    place = rope(r, "longrope", **lists, **([{}, {"attention_factor": 1.4}][i // 3 % 2]))
+    return {**place, "original_max_position_embeddings": 4 if i % 2 else 100}
 
 
 def layer_types(r, i, layers):
@@ -418,6 +431,10 @@ def meaning(directory):
     for rope in (c.get("rope_parameters"), c.get("rope_scaling")):
         if rope and rope.get("rope_type") == "yarn":
             yarn_meaning(rope)
+        if rope and rope.get("rope_type") == "longrope":
+            original = c["original_max_position_embeddings"]
+            factor = rope.pop("factor", None) or c["max_position_embeddings"] / original
+            rope.setdefault("attention_factor", math.sqrt(1 + math.log(factor) / math.log(original)))
     other = "rope_parameters" if transformers.__version__ < "5" else "rope_scaling"
     # These count layers as layer_types or no_rope_layers lists them.
     for key in ("_name_or_path", "max_window_layers", "no_rope_layer_interval", "transformers_version", "dtype",

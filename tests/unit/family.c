@@ -4,6 +4,7 @@
 #include "lib/model/family.h"
 #include "tests/check.h"
 
+#include <math.h>
 #include <unistd.h>
 
 static struct err reason; /* of the last config.json that was refused, without the file's name */
@@ -333,6 +334,27 @@ test_cohere(void)
 	c.logits_scaling = 4;
 	c.rotary_interleaved = false;
 	not_of("cohere2", &c, "cohere2 needs 'rotary-interleaved'");
+}
+
+/* Positions of Phi-3: those before the scaling are said at the top of the file, or 4096. */
+static void
+test_longrope(void)
+{
+	struct model_config c;
+
+	round_trip("tests/fuzz/corpus/config_json/longrope.json", "phi3", &c);
+	CHECK(c.rope_scaling == ROPE_SCALING_LONGROPE && c.rope_original_positions == 32);
+	CHECK(c.longrope_short_factor.count == 3 && c.longrope_short_factor.factor[1] == 1.25);
+	CHECK(c.longrope_long_factor.count == 3 && c.longrope_long_factor.factor[2] == 60);
+	CHECK(c.longrope_attention_factor == 1.1875);
+	CHECK(
+	    read_text("{\"model_type\": \"phi3\", " SIZES ", \"max_position_embeddings\": 131072, "
+		      "\"rope_scaling\": {\"type\": \"su\", \"short_factor\": [1, 2], "
+		      "\"long_factor\": [3, 4.5], "
+		      "\"original_max_position_embeddings\": 7}}",
+		&c));
+	CHECK(c.rope_original_positions == 4096 && c.longrope_long_factor.factor[1] == 4.5);
+	CHECK(fabs(c.longrope_attention_factor - sqrt(1 + log(32) / log(4096))) < 1e-15);
 }
 
 /* A tensor of all experts of a layer, with gate above up in each. */
@@ -736,10 +758,11 @@ static const struct {
 	    "\"eos_token_id\": -2: a token id must be at least 0" },
 	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
 	  "{\"rope_type\": \"dynamic\", \"factor\": 2.0}}",
-	    "rope type 'dynamic' is not supported; default, linear, llama3 and yarn are" },
+	    "rope type 'dynamic' is not supported; default, linear, llama3, yarn and longrope "
+	    "are" },
 	{ "{\"model_type\": \"phi3\", \"num_attention_heads\": 4, \"rope_scaling\": "
 	  "{\"type\": \"longrope\"}}",
-	    "rope type 'longrope' is not supported; default, linear, llama3 and yarn are" },
+	    "\"short_factor\" must be a list of at most 256 numbers" },
 	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
 	  "{\"rope_type\": \"yarn\"}}",
 	    "rope scaling needs \"factor\" > 0" },
@@ -832,7 +855,7 @@ static const struct {
 	    "--rotary-percent 1.5: must be above 0, at most 1" },
 	{ "{\"model_type\": \"phi3\", " SIZES ", \"rope_scaling\": {\"type\": \"linear\", "
 	  "\"factor\": 2.0}}",
-	    "phi3 scales positions by longrope alone, which is not supported" },
+	    "phi3 scales positions by longrope alone" },
 };
 
 /* Each bad config.json has its reason. */
@@ -854,6 +877,7 @@ main(void)
 	test_recipes();
 	test_combinations();
 	test_cohere();
+	test_longrope();
 	test_experts();
 	test_sliding_window();
 	test_window_layers();

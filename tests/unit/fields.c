@@ -23,6 +23,7 @@ static const struct model_config every = {
 	ROPE_SCALING_LLAMA3,
 	2.5, 1.5, 6.5, 4096,     /* factors, rope_original_positions */
 	32, 1, 0, false, 0,      /* yarn, not dumped here: see test_yarn of model.c */
+	{ 0, { 0 } }, { 0, { 0 } }, 0, /* longrope, likewise */
 	{ 2, { 1, 0 } },         /* no_rope_freq */
 	true,                    /* scale_embeddings_by_hidden_size */
 	true, false, false,      /* qkv_bias, proj_bias, mlp_bias */

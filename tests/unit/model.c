@@ -244,7 +244,7 @@ test_rope(void)
 	struct model_config c = llama3_8b();
 	double t[3 * 128];
 
-	model_rope_table(&c, ROPE_TABLE_MODEL, 3, t);
+	model_rope_table(&c, ROPE_TABLE_MODEL, 3, 3, t);
 	CHECK(t[0] == 1 && t[1] == 0);
 	CHECK_NEAR(t[128], cos(1.0), 1e-15);
 	CHECK_NEAR(t[2 * 128 + 127], sin(2 * pow(500000, -126.0 / 128)), 1e-15);
@@ -253,7 +253,7 @@ test_rope(void)
 	c.rope_low_freq_factor = 1;
 	c.rope_high_freq_factor = 4;
 	c.rope_original_positions = 8192;
-	model_rope_table(&c, ROPE_TABLE_MODEL, 3, t);
+	model_rope_table(&c, ROPE_TABLE_MODEL, 3, 3, t);
 	CHECK_NEAR(t[128], cos(1.0), 1e-15);
 	CHECK_NEAR(t[2 * 128 + 127], sin(2 * pow(500000, -126.0 / 128) / 8), 1e-15);
 }
@@ -442,17 +442,51 @@ test_yarn(void)
 	c.rope_original_positions = 1024;
 	c.yarn_beta_fast = 10;
 	c.yarn_beta_slow = 1.5;
-	model_rope_table(&c, ROPE_TABLE_MODEL, 2, t);
+	model_rope_table(&c, ROPE_TABLE_MODEL, 2, 2, t);
 	CHECK_NEAR(t[0], scale, 1e-15);
 	CHECK_NEAR(t[64 + 2 * 9], scale * cos(pow(10000, -18.0 / 64)), 1e-15);
 	CHECK_NEAR(t[64 + 2 * 13 + 1], scale * sin(theta * (1 - u) + theta / 4 * u), 1e-15);
 	CHECK_NEAR(t[64 + 63], scale * sin(pow(10000, -62.0 / 64) / 4), 1e-15);
 	c.yarn_attention_factor = 0.5;
-	model_rope_table(&c, ROPE_TABLE_MODEL, 2, t);
+	model_rope_table(&c, ROPE_TABLE_MODEL, 2, 2, t);
 	CHECK(t[0] == 0.5);
 	test_dump(&c);
 	c.yarn_unrounded_range = true;
 	test_dump(&c);
+}
+
+/* Sequences of more than the original positions have the other factors at all positions. */
+static void
+test_longrope(void)
+{
+	struct model_config c = llama3_8b();
+	struct str words = { 0 };
+	struct err e;
+	double t[2 * 8];
+
+	c.kv_channels = 8;
+	c.rotary_base = 10000;
+	c.rope_scaling = ROPE_SCALING_LONGROPE;
+	c.rope_original_positions = 64;
+	c.longrope_attention_factor = 1.25;
+	c.longrope_short_factor = (struct rope_factors){ 4, { 1, 1.5, 2, 3 } };
+	c.longrope_long_factor = (struct rope_factors){ 4, { 1, 4, 16, 64.5 } };
+	model_rope_table(&c, ROPE_TABLE_MODEL, 64, 2, t);
+	CHECK_NEAR(t[8 + 2 * 3], 1.25 * cos(pow(10000, -0.75) / 3), 1e-15);
+	model_rope_table(&c, ROPE_TABLE_MODEL, 65, 2, t);
+	CHECK(t[0] == 1.25 && t[1] == 0);
+	CHECK_NEAR(t[8 + 2 * 3], 1.25 * cos(pow(10000, -0.75) / 64.5), 1e-15);
+	CHECK_NEAR(t[8 + 2 * 1 + 1], 1.25 * sin(0.1 / 4), 1e-15);
+	test_dump(&c);
+	longrope_words(&c, 65, &words);
+	CHECK_STR(words.buf,
+	    "angles are divided by the long factors of longrope: sequences of 65, "
+	    "--rope-original-positions 64");
+	str_release(&words);
+	c.longrope_short_factor.count = 3;
+	CHECK(model_check(&c, &e) < 0);
+	CHECK_STR(
+	    e.msg, "--longrope-short-factor: 3 factors: must be 4, one for each pair that rotates");
 }
 
 /* Differences are reported by option, also where one side has no line for it. */
@@ -486,6 +520,7 @@ main(void)
 	test_rules();
 	test_rope();
 	test_yarn();
+	test_longrope();
 	test_ends_of_text();
 	test_window();
 	test_options();

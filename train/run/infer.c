@@ -7,13 +7,16 @@
  * part in each pass and in each agreement on an error, whether it has logits or not.
  */
 #include "lib/model/block/head.h"
+#include "lib/base/int64.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
 #include "lib/data/npy.h"
+#include "lib/model/rope.h"
 #include "train/run/check.h"
 #include "train/run/infer.h"
+#include "train/step/open.h"
 #include "train/step/pipeline.h"
 
 #include <math.h>
@@ -366,6 +369,23 @@ next_token(struct pass *p, const struct train_config *c, const struct token_ids 
 	return (int64_t)id;
 }
 
+/* Angles of a generation are those of all its tokens, of at most as many as the run's sequences
+ * have. */
+static void
+take_length(struct pass *p, int64_t length)
+{
+	struct engine *e = p->e;
+	struct str words = { 0 };
+
+	length = int64_min(length, p->seq_length);
+	longrope_words(&e->plan.model, length, &words);
+	if (words.len)
+		engine_set_length(e, length);
+	if (words.len && e->rank == 0)
+		note("%s", words.buf);
+	str_release(&words);
+}
+
 /* Collective. Ends at --generate tokens or at the end of document, which is not printed; rank 0
  * writes prompt and continuation to stdout as one text, since tokens may join in the middle of a
  * character. */
@@ -381,6 +401,8 @@ infer_generate(struct engine *e, const struct train_config *c, struct err *err)
 
 	pass_init(&p, e);
 	rc = comm_agree(COMM_HERE(e->groups.world), read_prompt(c, &ids, err), err) ? -1 : 0;
+	if (rc == 0)
+		take_length(&p, (int64_t)ids.count + c->o.generate);
 	for (int64_t i = 0; rc == 0 && i < c->o.generate; i++) {
 		int64_t id = next_token(&p, c, &ids, row);
 

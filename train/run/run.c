@@ -12,6 +12,7 @@
 #include "lib/model/hardware.h"
 #include "lib/model/hosts.h"
 #include "lib/model/layout_text.h"
+#include "lib/model/rope.h"
 #include "lib/model/sent.h"
 #include "lib/model/operations_text.h"
 #include "train/config/options.h"
@@ -255,6 +256,12 @@ announce(const struct train_config *c, const struct engine *e)
 	    e->groups.world->size, words.buf, e->backend->name,
 	    (double)model_num_parameters(&p->model) / 1e6, dtype_name(p->shape.dtype), memory);
 	announce_hosts(c, e->groups.world);
+	if (!c->o.generate) {
+		str_clear(&words);
+		longrope_words(&p->model, p->shape.seq_length, &words);
+		if (words.len)
+			note("%s", words.buf);
+	}
 	if (prog_level() > 0 && e->backend->describe) {
 		e->backend->describe(text, sizeof text);
 		note("%s uses %s", e->backend->name, text);

@@ -135,7 +135,7 @@ take_memory(struct engine *e, const struct device_config *dev, struct err *err)
 /* [positions, d/2, 2] of cosine and sine, computed in double and rounded once to the table's type;
  * nothing where the model has no such table. Waits for the copy, since the host buffer is freed. */
 static void
-fill_rope_table(struct engine *e, enum rope_table which)
+fill_rope_table(struct engine *e, enum rope_table which, int64_t length)
 {
 	struct tensor t = engine_rope_table(e, which);
 	double *exact;
@@ -147,12 +147,19 @@ fill_rope_table(struct engine *e, enum rope_table which)
 	n = tensor_elements(&t);
 	exact = mem_alloc((size_t)n, sizeof *exact);
 	rounded = mem_alloc((size_t)n, dtype_size(t.dtype));
-	model_rope_table(&e->plan.model, which, t.shape[0], exact);
+	model_rope_table(&e->plan.model, which, length, t.shape[0], exact);
 	dtype_convert(rounded, t.dtype, exact, DTYPE_F64, n);
 	e->backend->copy_in(e->stream, t.data, rounded, tensor_bytes(&t));
 	engine_sync(e);
 	free(exact);
 	free(rounded);
+}
+
+void
+engine_set_length(struct engine *e, int64_t length)
+{
+	for (int i = 0; i < ROPE_TABLES; i++)
+		fill_rope_table(e, (enum rope_table)i, length);
 }
 
 /* The same device, layers and communicators with another plan, in which only the buffers within a
@@ -329,8 +336,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	    (size_t)(context_kind_of(&e->plan)->arrays * e->groups.cp->size), sizeof *e->blocks);
 	e->stage_p2p = p2p_open(e);
 	e->dp_comm = dp_comm_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
-	for (int i = 0; i < ROPE_TABLES; i++)
-		fill_rope_table(e, (enum rope_table)i);
+	engine_set_length(e, e->plan.shape.seq_length);
 	fp8_open(e);
 	open_evaluator(e);
 	return 0;

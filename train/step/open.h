@@ -25,6 +25,9 @@ int engine_check_uses(const struct model_config *c, const struct backend *b, str
  * world->size ranks. */
 int engine_open(
     struct engine *e, const struct engine_config *c, struct comm *world, struct err *err);
+/* Makes the tables of angles those of sequences of this length, as engine_open makes them those of
+ * the plan's. */
+void engine_set_length(struct engine *e, int64_t length);
 void engine_close(struct engine *e);
 
 #endif

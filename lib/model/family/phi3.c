@@ -34,13 +34,12 @@ static const struct key keys[] = {
 static int
 read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 {
-	static const struct rope_members top = { "rope_theta", "partial_rotary_factor" };
+	static const struct rope_members top = { "rope_theta", "partial_rotary_factor", 4096 };
 
 	if (family_read_llama(c, v, e) < 0 || family_read_share(c, v, &top, e) < 0)
 		return -1;
-	if (c->rope_scaling != ROPE_SCALING_NONE)
-		return err_set(
-		    e, "phi3 scales positions by longrope alone, which is not supported");
+	if (c->rope_scaling != ROPE_SCALING_NONE && c->rope_scaling != ROPE_SCALING_LONGROPE)
+		return err_set(e, "phi3 scales positions by longrope alone");
 	return 0;
 }
 
