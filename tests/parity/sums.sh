@@ -21,6 +21,7 @@ of()
 	case $1 in
 	experts) echo --num-experts 4 --expert-tensor-parallel-size 1 --moe-router-topk 2 \
 		--moe-router-score-function sigmoid --moe-router-enable-expert-bias \
+		--moe-shared-expert-intermediate-size 16 --moe-shared-expert-gate \
 		--moe-aux-loss-coeff 0.05 --disable-bias-linear ;;
 	*) echo --norm-placement "$1" ;;
 	esac
