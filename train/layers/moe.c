@@ -441,6 +441,6 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 }
 
 static const enum use uses[] = { OP_act_bwd, OP_act_fwd, OP_expert_act, OP_expert_act_grad, OP_gate,
-	OP_gate_grad, OP_grouped, USES_END };
+	OP_gate_grad, OP_gemm, OP_grouped, USES_END };
 
 const struct layer_kind layer_moe = { &block_moe, SITE_MLP_OUT, forward, backward, .uses = uses };
