@@ -244,17 +244,12 @@ take_safetensors(struct adapter *a, struct err *e)
 	a->num_tensors = safetensors_count(a->tensors);
 	for (int i = 0; i < a->num_tensors && rc == 0; i++) {
 		const struct safetensors_entry *s = safetensors_at(a->tensors, i);
-		struct torch_tensor t = { .dtype = s->dtype, .ndim = s->ndim, .data = s->data };
-		int64_t step = 1;
+		struct torch_tensor t;
 
 		if (s->ndim > SLICE_DIMS)
 			return err_at(
 			    e, a->path, 0, "tensor '%s' has %d dimensions", s->name, s->ndim);
-		for (int d = s->ndim - 1; d >= 0; d--) {
-			t.shape[d] = s->shape[d];
-			t.stride[d] = step;
-			step *= s->shape[d];
-		}
+		safetensors_view(s, &t);
 		rc = take(a, s->name, &t, e);
 	}
 	return rc;

@@ -154,18 +154,6 @@ check_present(const char *dir, const char **name, int count, struct err *e)
 	return n > 0 ? -1 : 0;
 }
 
-/* Row-major strides. */
-static void
-set_strides(struct torch_tensor *t)
-{
-	int64_t step = 1;
-
-	for (int d = t->ndim - 1; d >= 0; d--) {
-		t->stride[d] = step;
-		step *= t->shape[d];
-	}
-}
-
 /* A tensor of more dimensions than a slice has is kept for reports. */
 static void
 take_safetensors(struct hfdir *h, int file, const struct safetensors_entry *s)
@@ -177,23 +165,15 @@ take_safetensors(struct hfdir *h, int file, const struct safetensors_entry *s)
 		.dtype_name = s->dtype_name,
 		.ndim = s->ndim,
 		.bytes = s->bytes,
-		.is_dense = true,
-		.view = { .dtype = s->dtype, .data = s->data } };
+		.is_dense = true };
 	memcpy(t->shape, s->shape, sizeof t->shape);
-	if (s->ndim > SLICE_DIMS) {
-		t->view.dtype = DTYPE_NONE;
-		return;
-	}
-	t->view.ndim = s->ndim;
-	memcpy(t->view.shape, s->shape, (size_t)s->ndim * sizeof *s->shape);
-	set_strides(&t->view);
+	safetensors_view(s, &t->view);
 }
 
 static void
 take_bin(struct hfdir *h, int file, const struct hf_bin_entry *b)
 {
 	struct hfdir_tensor *t = &h->tensor[h->count++];
-	struct torch_tensor dense = b->tensor;
 
 	*t = (struct hfdir_tensor){ .name = b->name,
 		.file = h->name[file],
@@ -205,8 +185,7 @@ take_bin(struct hfdir *h, int file, const struct hf_bin_entry *b)
 		return;
 	memcpy(t->shape, b->tensor.shape, sizeof b->tensor.shape);
 	t->bytes = (uint64_t)torch_tensor_elements(&b->tensor) * dtype_size(b->tensor.dtype);
-	set_strides(&dense);
-	t->is_dense = !memcmp(dense.stride, b->tensor.stride, sizeof dense.stride);
+	t->is_dense = torch_tensor_is_dense(&b->tensor);
 }
 
 /* Opens one file; num_files counts those that are open, so that closing after a failure is

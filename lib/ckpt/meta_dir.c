@@ -91,17 +91,9 @@ take_safetensors(struct meta_rank *r, const struct safetensors *s)
 	for (int i = 0; i < safetensors_count(s); i++) {
 		const struct safetensors_entry *t = safetensors_at(s, i);
 		struct meta_tensor *m = &r->tensor[r->count++];
-		int64_t step = 1;
 
-		*m = (struct meta_tensor){ .name = t->name, .x = { .dtype = DTYPE_NONE } };
-		if (t->ndim > SLICE_DIMS)
-			continue;
-		m->x = (struct torch_tensor){ .dtype = t->dtype, .ndim = t->ndim, .data = t->data };
-		for (int d = t->ndim - 1; d >= 0; d--) {
-			m->x.shape[d] = t->shape[d];
-			m->x.stride[d] = step;
-			step *= t->shape[d];
-		}
+		*m = (struct meta_tensor){ .name = t->name };
+		safetensors_view(t, &m->x);
 	}
 }
 

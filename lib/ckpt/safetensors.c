@@ -14,6 +14,7 @@
 #include "lib/base/str.h"
 #include "lib/base/utf8.h"
 #include "lib/ckpt/safetensors.h"
+#include "lib/ckpt/torchzip.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -453,6 +454,18 @@ safetensors_find(const struct safetensors *s, const char *name)
 	    bsearch(&p, s->by_name, (size_t)s->count, sizeof *s->by_name, compare_names);
 
 	return hit ? *hit : NULL;
+}
+
+void
+safetensors_view(const struct safetensors_entry *t, struct torch_tensor *out)
+{
+	*out = (struct torch_tensor){ .dtype = DTYPE_NONE, .data = t->data };
+	if (t->ndim > SLICE_DIMS)
+		return;
+	out->dtype = t->dtype;
+	out->ndim = t->ndim;
+	memcpy(out->shape, t->shape, (size_t)t->ndim * sizeof *t->shape);
+	torch_tensor_set_dense(out);
 }
 
 /* Also closes a file whose opening failed. */

@@ -26,6 +26,7 @@ struct safetensors_entry {
 };
 
 struct safetensors;
+struct torch_tensor;
 
 struct safetensors *safetensors_open(const char *path, struct err *e);
 int safetensors_count(const struct safetensors *s);
@@ -33,6 +34,8 @@ const struct safetensors_entry *safetensors_at(
     const struct safetensors *s, int i); /* in the order of the body */
 const struct safetensors_entry *safetensors_find(
     const struct safetensors *s, const char *name); /* or NULL */
+/* An entry as a view (torchzip.h), of no type where it has more dimensions than one has. */
+void safetensors_view(const struct safetensors_entry *t, struct torch_tensor *out);
 void safetensors_close(struct safetensors *s);
 
 /*

@@ -233,19 +233,6 @@ read_model(struct meta_source *m, const char *model, struct err *e)
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-static bool
-is_dense(const struct torch_tensor *x)
-{
-	int64_t step = 1;
-
-	for (int d = x->ndim - 1; d >= 0; d--) {
-		if (x->stride[d] != step)
-			return false;
-		step *= x->shape[d];
-	}
-	return true;
-}
-
 /* Whether a tensor has this shape, but for dimension d, of which it has one part in n. */
 static bool
 has_part(const struct torch_tensor *x, const struct family_place *p, int d, int64_t n)
@@ -327,7 +314,8 @@ is_tied_copy(const struct meta_source *m, const char *name)
 					 *b = meta_dir_find(&m->dir, r, name);
 
 		if (!a || !b || !dtype_is_float(a->x.dtype) || a->x.dtype != b->x.dtype ||
-		    a->x.ndim != b->x.ndim || !is_dense(&a->x) || !is_dense(&b->x) ||
+		    a->x.ndim != b->x.ndim || !torch_tensor_is_dense(&a->x) ||
+		    !torch_tensor_is_dense(&b->x) ||
 		    memcmp(a->x.shape, b->x.shape, sizeof a->x.shape) ||
 		    memcmp(a->x.data, b->x.data,
 			(size_t)torch_tensor_elements(&a->x) * dtype_size(a->x.dtype)))
@@ -485,7 +473,7 @@ forget(const struct reading *r, int64_t first, int64_t rows)
 
 		end = end - start < x->shape[0] ? end - start : x->shape[0];
 		start = first > start ? first - start : 0;
-		if (start < end && x->ndim && is_dense(x))
+		if (start < end && x->ndim && torch_tensor_is_dense(x))
 			map_forget_part(x->data + (size_t)(start * x->stride[0]) * r->size,
 			    (uint64_t)((end - start) * x->stride[0]) * r->size);
 	}

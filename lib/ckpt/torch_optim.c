@@ -261,15 +261,11 @@ static struct torch_tensor
 view(const struct torch_tensor *flat, int64_t start, const struct torch_tensor *like)
 {
 	struct torch_tensor x = *like;
-	int64_t step = 1;
 
 	x.dtype = flat->dtype;
 	x.storage = flat->storage;
 	x.data = flat->data + (size_t)start * dtype_size(flat->dtype);
-	for (int d = x.ndim - 1; d >= 0; d--) {
-		x.stride[d] = step;
-		step *= x.shape[d];
-	}
+	torch_tensor_set_dense(&x);
 	return x;
 }
 

@@ -376,6 +376,26 @@ torch_tensor_elements(const struct torch_tensor *t)
 	return n;
 }
 
+void
+torch_tensor_set_dense(struct torch_tensor *t)
+{
+	int64_t step = 1;
+
+	for (int d = t->ndim - 1; d >= 0; d--) {
+		t->stride[d] = step;
+		step *= t->shape[d];
+	}
+}
+
+bool
+torch_tensor_is_dense(const struct torch_tensor *t)
+{
+	struct torch_tensor dense = *t;
+
+	torch_tensor_set_dense(&dense);
+	return !memcmp(dense.stride, t->stride, sizeof dense.stride);
+}
+
 int
 torch_tensor_check(const struct torch_tensor *t, struct err *e)
 {

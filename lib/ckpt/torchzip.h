@@ -48,6 +48,9 @@ bool torch_is_tensor(const struct pickle_value *v);
 int torchzip_tensor(const struct torchzip *z, const struct pickle_value *v,
     struct torch_tensor *out, struct err *e);
 int64_t torch_tensor_elements(const struct torch_tensor *t);
+/* Sets the strides of a row-major tensor of its shape, and whether they are that. */
+void torch_tensor_set_dense(struct torch_tensor *t);
+bool torch_tensor_is_dense(const struct torch_tensor *t);
 /* Compares the whole storage of a tensor with its checksum; once, however many tensors share it.
  * The reason names the record and, where it is mapped, the file. */
 int torch_tensor_check(const struct torch_tensor *t, struct err *e);
