@@ -124,36 +124,25 @@ struct two {
 	struct token_ids a, b;
 };
 
-static bool
-same_ids(const struct two *t)
-{
-	return t->a.count == t->b.count &&
-	    (t->a.count == 0 || !memcmp(t->a.id, t->b.id, t->a.count * sizeof *t->a.id));
-}
+/* Of a text, or of a piece alone. */
+typedef int encode_fn(
+    struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e);
 
 /* Whether both give the same ids, or both none. */
 static bool
-same_text(struct two *t, const char *text, size_t len)
+same_ids(struct two *t, encode_fn *encode, const char *text, size_t len)
 {
+	struct token_ids *a = &t->a, *b = &t->b;
 	struct err why;
 	int x, y;
 
-	t->a.count = t->b.count = 0;
-	x = tokenizer_encode(t->of_own, text, len, &t->a, &why);
-	y = tokenizer_encode(t->of_exported, text, len, &t->b, &why);
-	return (x < 0) == (y < 0) && (x < 0 || same_ids(t));
-}
-
-static bool
-same_piece(struct two *t, const char *text, size_t len)
-{
-	struct err why;
-	int x, y;
-
-	t->a.count = t->b.count = 0;
-	x = tokenizer_encode_piece(t->of_own, text, len, &t->a, &why);
-	y = tokenizer_encode_piece(t->of_exported, text, len, &t->b, &why);
-	return (x < 0) == (y < 0) && (x < 0 || same_ids(t));
+	a->count = b->count = 0;
+	x = encode(t->of_own, text, len, a, &why);
+	y = encode(t->of_exported, text, len, b, &why);
+	if (x < 0 || y < 0)
+		return (x < 0) == (y < 0);
+	return a->count == b->count &&
+	    (a->count == 0 || !memcmp(a->id, b->id, a->count * sizeof *a->id));
 }
 
 /* Every piece has the same bytes by its number, and the same ids alone. All that are texts are
@@ -176,7 +165,7 @@ compare_pieces(struct differences *d, struct two *t, struct str *all)
 		other += differs;
 		if (text) {
 			str_add(all, x.buf, x.len);
-			alone += !differs && !same_piece(t, x.buf, x.len);
+			alone += !differs && !same_ids(t, tokenizer_encode_piece, x.buf, x.len);
 		}
 		if (first < 0 && other + alone)
 			first = id;
@@ -241,13 +230,13 @@ compare_texts(struct differences *d, struct two *t, const struct str *all)
 	struct str text = { 0 };
 	int wrong = 0, first = -1;
 
-	if (!same_text(t, all->buf, all->len))
+	if (!same_ids(t, tokenizer_encode, all->buf, all->len))
 		differ(d, "tokenizer.json", "the text of all pieces has other ids");
 	for (int i = 0; i < TEXTS; i++) {
 		str_clear(&text);
 		make_text(t->own, (uint64_t)i, &text);
 		if (utf8_check((const unsigned char *)text.buf, text.len) < text.len ||
-		    same_text(t, text.buf, text.len))
+		    same_ids(t, tokenizer_encode, text.buf, text.len))
 			continue;
 		first = wrong++ ? first : i;
 	}
