@@ -6,11 +6,7 @@
 #include "lib/model/family/rows.h"
 
 static const struct family_name names[] = {
-	NAMES_NORMS,
-	NAMES_QKV,
-	NAMES_QKV_BIASES,
-	NAMES_PROJ,
-	NAMES_PROJ_BIAS,
+	NAMES_ATTENTION,
 	NAMES_MLP,
 	NAMES_MLP_BIASES,
 	NAMES_ENDS,

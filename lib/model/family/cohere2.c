@@ -90,8 +90,7 @@ write_rest(const struct model_config *c, struct str *out)
 {
 	str_adds(out, ",\n  \"logit_scale\": ");
 	str_add_double(out, scale_of(c));
-	family_write_layer_types(c, out);
-	family_write_rope(c, out);
+	family_write_windows(c, out);
 }
 
 static const char *const others[] = { OTHERS_ROPE, "layer_types", "sliding_window_pattern",

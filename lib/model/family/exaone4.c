@@ -41,13 +41,6 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	return family_read_llama(c, v, e);
 }
 
-static void
-write_rest(const struct model_config *c, struct str *out)
-{
-	family_write_layer_types(c, out);
-	family_write_rope(c, out);
-}
-
 static const char *const others[] = { OTHERS_ROPE, "layer_types", "sliding_window_pattern", NULL };
 
 const struct family family_exaone4 = {
@@ -58,5 +51,5 @@ const struct family family_exaone4 = {
 	.num_keys = sizeof keys / sizeof *keys,
 	.others = others,
 	.read_rest = read_rest,
-	.write_rest = write_rest,
+	.write_rest = family_write_windows,
 };

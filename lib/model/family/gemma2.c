@@ -28,13 +28,6 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	return family_read_rope(c, v, e);
 }
 
-static void
-write_rest(const struct model_config *c, struct str *out)
-{
-	family_write_layer_types(c, out);
-	family_write_rope(c, out);
-}
-
 static const char *const others[] = { OTHERS_ROPE, OTHERS_GEMMA, NULL };
 
 const struct family family_gemma2 = {
@@ -46,5 +39,5 @@ const struct family family_gemma2 = {
 	.others = others,
 	.tied = true,
 	.read_rest = read_rest,
-	.write_rest = write_rest,
+	.write_rest = family_write_windows,
 };

@@ -13,13 +13,6 @@ static const struct key keys[] = {
 	KEYS_MISTRAL("ministral"),
 };
 
-static void
-write_rest(const struct model_config *c, struct str *out)
-{
-	family_write_layer_types(c, out);
-	family_write_rope(c, out);
-}
-
 static const char *const others[] = { OTHERS_ROPE, "layer_types", NULL };
 
 const struct family family_ministral = {
@@ -30,5 +23,5 @@ const struct family family_ministral = {
 	.num_keys = sizeof keys / sizeof *keys,
 	.others = others,
 	.read_rest = family_read_mistral,
-	.write_rest = write_rest,
+	.write_rest = family_write_windows,
 };

@@ -209,6 +209,13 @@ family_read_qwen(struct model_config *c, const struct json_value *config, struct
 }
 
 void
+family_write_windows(const struct model_config *c, struct str *out)
+{
+	family_write_layer_types(c, out);
+	family_write_rope(c, out);
+}
+
+void
 family_write_qwen(const struct model_config *c, struct str *out)
 {
 	bool use = c->window_size > 0;
@@ -217,8 +224,7 @@ family_write_qwen(const struct model_config *c, struct str *out)
 	    use ? "true" : "false",
 	    use ? (long long)pattern_count(&c->window_attn_skip_freq, c->num_layers)
 		: (long long)c->num_layers);
-	family_write_layer_types(c, out);
-	family_write_rope(c, out);
+	family_write_windows(c, out);
 }
 
 int

@@ -37,6 +37,8 @@
 	{ "self_attention.linear_proj.weight", "model.layers.%d.self_attn.o_proj.weight", false }
 #define NAMES_PROJ_BIAS \
 	{ "self_attention.linear_proj.bias", "model.layers.%d.self_attn.o_proj.bias", false }
+/* Of attention with biases or without, after a norm. */
+#define NAMES_ATTENTION NAMES_NORMS, NAMES_QKV, NAMES_QKV_BIASES, NAMES_PROJ, NAMES_PROJ_BIAS
 #define NAMES_MLP \
 	{ "mlp.linear_up.weight", "model.layers.%d.mlp.up_proj.weight", false }, \
 	{ "mlp.linear_down.weight", "model.layers.%d.mlp.down_proj.weight", false }
@@ -49,6 +51,9 @@
 #define NAMES_GATED_MLP_BIASES \
 	{ "mlp.linear_gate.bias", "model.layers.%d.mlp.gate_proj.bias", false }, \
 	NAMES_MLP_BIASES
+
+/* Llama, and what adds no tensors to it. */
+#define NAMES_LLAMA NAMES_ATTENTION, NAMES_GATED_MLP, NAMES_GATED_MLP_BIASES, NAMES_ENDS
 
 /* Router and experts, and the same in the form that transformers 5 has in memory. */
 #define NAMES_QWEN_EXPERTS \
@@ -204,6 +209,8 @@ int family_read_share(struct model_config *c, const struct json_value *config,
     const struct rope_members *top, struct err *e);
 /* As family_read_layer_types; refuses layers with a window where there is none. */
 int family_read_windows(struct model_config *c, const struct json_value *config, struct err *e);
+/* As family_write_rope, with layer_types. */
+void family_write_windows(const struct model_config *c, struct str *out);
 /* Reads sliding_window_pattern: each layer whose number, from 1 on, it divides lacks the window. */
 int family_read_window_pattern(
     struct model_config *c, const struct json_value *config, struct err *e);

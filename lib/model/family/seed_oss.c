@@ -7,14 +7,7 @@
 #include "lib/model/family/rows.h"
 
 static const struct family_name names[] = {
-	NAMES_NORMS,
-	NAMES_QKV,
-	NAMES_QKV_BIASES,
-	NAMES_PROJ,
-	NAMES_PROJ_BIAS,
-	NAMES_GATED_MLP,
-	NAMES_GATED_MLP_BIASES,
-	NAMES_ENDS,
+	NAMES_LLAMA,
 };
 
 static const struct key keys[] = {
