@@ -36,8 +36,10 @@ static void
 differ_reason(struct differences *d, const struct err *e)
 {
 	size_t n = strlen(d->dir);
+	const char *at = strstr(e->msg, d->dir);
+	bool quoted = at && at > e->msg && at[-1] == '\'' && strchr("/'", at[n]);
 
-	if (!strncmp(e->msg, d->dir, n) && strchr("/:", e->msg[n]))
+	if (quoted || (at == e->msg && strchr("/:", at[n])))
 		str_addf(d->lines, "%s\n", e->msg);
 	else
 		str_addf(d->lines, "%s: %s\n", d->dir, e->msg);
