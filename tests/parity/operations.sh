@@ -73,7 +73,7 @@ model="$gpt2 --hidden-dropout 0 --attention-dropout 0"
 same 2 $(zero 3) --num-virtual-stages-per-pipeline-rank 1
 model=$llama
 # What ranks reach in their own operations, as options that mplan reads.
-train 2 $steps $(layout 2 1) --calibrate reached.conf --calibrate-seconds 0.3
+train 2 $(layout 2 1) --calibrate reached.conf --calibrate-seconds 0.3
 for option in tflops memory-bandwidth host-bandwidth link-bandwidth attention-efficiency \
 	kernel-us; do
 	awk -v o=$option '$1 == o && $2 > 0 && / # measured: / { n++ } END { exit n != 1 }' \

@@ -173,7 +173,7 @@ eval_batch(struct train_config *c, struct err *e)
 static bool
 trains(const struct train_options *o)
 {
-	return !o->skip_train && !o->tokens_file && !o->generate;
+	return !o->skip_train && !o->tokens_file && !o->generate && !o->calibrate;
 }
 
 /* --train-iters or --train-samples, to steps: those taken so far, and those left with the batch as
@@ -409,13 +409,13 @@ schedule(struct train_config *c, struct err *e)
 	return check_lengths(c, e) < 0 || check_weight_decay(c, e) < 0 ? -1 : lr_check(s, e);
 }
 
-/* False for mock data, inference and a dry run. */
+/* False for mock data, inference, measurements of a machine and a dry run. */
 bool
 train_reads_data(const struct train_config *c)
 {
 	const struct train_options *o = &c->o;
 
-	return !o->dry_run && !o->tokens_file && !o->generate && !o->mock_data;
+	return !o->dry_run && !o->calibrate && !o->tokens_file && !o->generate && !o->mock_data;
 }
 
 /* Finds what the backend cannot compute. A plan for other machines is not held to this one's

@@ -159,5 +159,5 @@ train_check_files(struct train_config *c, struct err *e)
 	if (check_file("tokens-file", o->tokens_file, e) < 0 ||
 	    check_file("prompt-file", o->prompt_file, e) < 0)
 		return -1;
-	return o->tokens_file || o->generate ? 0 : check_data(c, e);
+	return o->tokens_file || o->generate || o->calibrate ? 0 : check_data(c, e);
 }

@@ -411,8 +411,8 @@
 	   "the status is 1 if it does not; or that --calibrate measures", \
 	   .needs = "dry-run|calibrate") \
 	DO(STRING, NOTHING, "calibrate", calibrate, "FILE", NULL, \
-	   "train nothing: measure what the run's own GEMMs, attention, copies and sums of ranks " \
-	   "reach, and write it there as options of mplan") \
+	   "train nothing, and need no data: measure what the run's own GEMMs, attention, copies " \
+	   "and sums of ranks reach, and write it there as options of mplan") \
 	DO(NUM, NOTHING, "calibrate-seconds", calibrate_seconds, 0.1, 1e5, "120", \
 	   "for so long", .needs = "calibrate") \
 	DO(STRING, NOTHING, "operations", operations, "FILE", NULL, \
