@@ -243,7 +243,7 @@ $(B)/tests/lib.a: $(test_obj)
 
 # A simulator with sanitizers is built by `make SAN=address sim`: it takes minutes, and tests of
 # variants do not need it.
-tests: $(progs) $(unit_bin) $(op_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so \
+tests: $(progs) $(unit_bin) $(op_bin) $(gpu_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so \
 	$(B)/tests/parity/peers.so $(faulty) $(recorded) \
 	$(routed) $(placed) $(oracle) $(if $(SAN),,$(B)/sim)
 $(unit_bin) $(op_bin) $(gpu_bin) $(fuzz_bin) $(faulty) $(recorded) $(routed) $(placed) \

@@ -107,7 +107,8 @@ parts_of(const struct rig *r, const struct trial *t)
 	int64_t n = t->count;
 	struct comm_parts p = { .whole = tensor_1d(r->whole, t->dtype, n * r->c->size),
 		.part = tensor_1d(r->part, t->dtype, n),
-		.slots = tensor_1d(r->slots, t->dtype, (t->room ? t->room : n) * (r->c->size - 1)),
+		.partial_sums =
+		    tensor_1d(r->slots, t->dtype, (t->room ? t->room : n) * (r->c->size - 1)),
 		.reversed = t->reversed,
 		.event = t->room ? NULL : r->event };
 
