@@ -63,7 +63,7 @@ uint64_t
 hopper_workspace(const struct attention_shape *s)
 {
 	struct hopper_work w = hopper_work_of(s);
-	int64_t bytes = 4 * (w.sums + 2 * w.parts + w.statistics + w.turns + w.last + 1);
+	int64_t bytes = 4 * (w.sums + 2 * w.parts + w.statistics + w.turns + 2 * w.last + 1);
 
 	return (uint64_t)int64_div_up(bytes, 256) * 256;
 }

@@ -31,7 +31,8 @@ enum { HOPPER_BLOCK = 128, HOPPER_ROWS_64 = 128, HOPPER_ROWS_128 = 64 };
 
 /* Where it works, in elements of 4 bytes: sums of dq; parts of dk, and as many of dv, of heads
  * whose keys are worked on apart from those of their group, or 0; statistics of rows; turns of
- * tiles; last queries of blocks of keys. After these comes one counter. */
+ * tiles; last queries of blocks of keys, and as many words for their order. After these comes one
+ * counter. */
 struct hopper_work {
 	int64_t sums, parts, statistics, turns, last;
 };

@@ -7,11 +7,13 @@
  * the mean of a queue of calls after another one; the implementations alternate, and the median of
  * several counts. Without a GPU it prints a note and succeeds.
  *
- *	attention [forward|backward [D]]
+ *	attention [forward|backward|both [TEXT]...]
  *
- * measures one of the passes alone, and heads of D columns alone. Ours "in any order" does not wait
- * for the turns of parts of dq, which tells what the order costs; its dq is wrong.
+ * measures one of the passes alone, and the shapes alone whose names have one of the texts. Ours
+ * "in any order" does not wait for the turns of parts of dq, which tells what the order costs; its
+ * dq is wrong.
  */
+#include "lib/base/str.h"
 #include "tests/bench/rig.h"
 #include "tests/gpu_attention.h"
 
@@ -176,19 +178,30 @@ passes_of(size_t i, int wanted)
 	return solvers[i].any_order ? wanted & BACKWARD : wanted;
 }
 
+static void
+add_name(struct str *s, const struct problem *p)
+{
+	const struct bench_model *m = &p->m;
+
+	str_addf(s, "B%d H%d/%d S%d D%d", (int)m->b, m->n, m->g, (int)m->s, m->d);
+	if (p->documents)
+		str_addf(s, " in documents of %s", p->documents == equal ? "1024" : "77-4096");
+	if (p->window)
+		str_addf(s, " with a window of %d", (int)p->window);
+	if (m->softcap > 0)
+		str_addf(s, ", capped");
+}
+
 /* One row; a pass that was not measured has none. */
 static void
 report(struct solver *s, const struct problem *p, size_t i, int passes)
 {
-	const struct bench_model *m = &p->m;
 	double flops = flops_of(p), forward = median(s->seconds[0]), back = median(s->seconds[1]);
+	struct str name = { 0 };
 
-	printf("B%d H%d/%d S%d D%d", (int)m->b, m->n, m->g, (int)m->s, m->d);
-	if (p->documents)
-		printf(" in documents of %s", p->documents == equal ? "1024" : "77-4096");
-	if (p->window)
-		printf(" with a window of %d", (int)p->window);
-	printf("%s\t%s\t", m->softcap > 0 ? ", capped" : "", solvers[i].name);
+	add_name(&name, p);
+	printf("%s\t%s\t", name.buf, solvers[i].name);
+	str_release(&name);
 	passes &FORWARD ? printf("%.0f\t", flops / forward / 1e12) : printf("-\t");
 	passes &BACKWARD ? printf("%.0f\t", 2.5 * flops / back / 1e12) : printf("-\t");
 	passes &FORWARD ? printf("%.3f\t", forward * 1e3) : printf("-\t");
@@ -253,6 +266,20 @@ measure(const struct backend *b, const struct problem *p, int wanted)
 		}
 }
 
+/* Whether the name of a shape has one of the texts, if any are given. */
+static bool
+is_named(const struct problem *p, int argc, char **argv)
+{
+	struct str name = { 0 };
+	bool found = argc < 3;
+
+	add_name(&name, p);
+	for (int i = 2; i < argc; i++)
+		found = found || strstr(name.buf, argv[i]);
+	str_release(&name);
+	return found;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -260,8 +287,7 @@ main(int argc, char **argv)
 	const char *pass = argc > 1 ? argv[1] : "";
 	int wanted = !strcmp(pass, "forward") ? FORWARD
 	    : !strcmp(pass, "backward")       ? BACKWARD
-					      : FORWARD | BACKWARD,
-	    d = argc > 2 ? atoi(argv[2]) : 0;
+					      : FORWARD | BACKWARD;
 
 	if (!b)
 		return 0;
@@ -270,11 +296,11 @@ main(int argc, char **argv)
 	for (size_t i = 0; i < BENCH_MODELS; i++) {
 		struct problem p = { bench_models[i], NULL, 0 };
 
-		if (d == 0 || d == p.m.d)
+		if (is_named(&p, argc, argv))
 			measure(b, &p, wanted);
 	}
 	for (size_t i = 0; i < SHAPES; i++)
-		if (d == 0 || d == shapes[i].m.d)
+		if (is_named(&shapes[i], argc, argv))
 			measure(b, &shapes[i], wanted);
 	return 0;
 }

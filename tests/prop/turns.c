@@ -4,7 +4,7 @@
  *
  * Random problems with documents, windows and queries that are the last of their keys, worked on by
  * 1 to 132 blocks that advance in random order. Every visible pair of a row tile and a block of
- * keys is added once, and nothing twice; additions come in the order of keys; the first is known as
+ * keys is added once, and nothing twice; additions come in the order of work; the first is known as
  * such, and so is the last; some block can always advance.
  */
 #include "lib/base/mem.h"
@@ -21,6 +21,7 @@ enum { PROBLEMS = 1500, KEYS = 900, SAMPLES = 3, BLOCKS = 132, BLOCK = 128 };
 struct problem {
 	int samples, groups, heads; /* heads of a group */
 	int keys, begin, window;
+	bool documents;
 	int start[SAMPLES][KEYS]; /* of each position's document */
 	struct row_tiles rows;
 	struct column_order order;
@@ -45,6 +46,7 @@ draw(struct problem *p, struct mt19937 *rng)
 	p->begin = below(rng, 2) ? below(rng, p->keys) : 0;
 	p->window = below(rng, 2) ? 1 + below(rng, p->keys + 9) : 0;
 	length = below(rng, 3) ? 0 : 2 + below(rng, 2 * p->keys);
+	p->documents = length > 0;
 	for (int j = 0; j < p->samples; j++)
 		for (int i = 0; i < p->keys; i++)
 			p->start[j][i] = i == 0             ? 0
@@ -77,7 +79,7 @@ sees(const struct problem *p, int sample, int tile, int column)
 
 /* Written by queries as in the kernel; each block by one. */
 static void
-find_last(const struct problem *p, int sample, int *last)
+find_last(const struct problem *p, int sample, int32_t *last)
 {
 	int all = p->order.columns * BLOCK, writes = 0;
 	bool right = true;
@@ -102,6 +104,24 @@ find_last(const struct problem *p, int sample, int *last)
 	CHECK(right && writes == p->order.columns);
 }
 
+/* Each column has a place; without documents it is its own number. */
+static void
+find_places(const struct problem *p, const int32_t *last, int *places)
+{
+	int columns = p->order.columns;
+	bool right = true;
+
+	for (int i = 0; i < columns; i++)
+		places[i] = -1;
+	for (int i = 0; i < columns; i++) {
+		int place = place_of_column(i, columns, BLOCK, last);
+
+		right = right && places[place] < 0 && (p->documents || place == i);
+		places[place] = i;
+	}
+	CHECK(right);
+}
+
 /* --- blocks at work --------------------------------------------------------------------------- */
 
 /* What a block works on: a column, of which it has done so many steps, and its next claim. */
@@ -111,10 +131,11 @@ struct worker {
 
 struct state {
 	const struct problem *p;
-	int last[SAMPLES][KEYS / BLOCK + 1];
-	int claimed, tiles; /* tiles of a head */
-	int *added;         /* columns that were added to each tile of each head */
-	bool *seen;         /* whether a column was, of each */
+	int32_t last[SAMPLES][KEYS / BLOCK + 1];
+	int places[SAMPLES][KEYS / BLOCK + 1]; /* columns in the order of work */
+	int claimed, tiles;                    /* tiles of a head */
+	int *added; /* columns that were added to each tile of each head */
+	bool *seen; /* whether a column was, of each */
 	struct worker worker[BLOCKS];
 	int workers;
 	bool right;
@@ -132,8 +153,11 @@ step_of(const struct state *s, int claim, int i)
 	const struct problem *p = s->p;
 	struct column_at at = column_of(p->order, claim);
 	int sample = at.pair / p->groups, group = at.pair % p->groups;
-	struct key_range r = tiles_of_column(p->rows, at.column, BLOCK, s->last[sample][at.column]);
-	struct step t = { sample, at.column, 0, r.end - 1 - i / p->heads, false };
+	int column = s->places[sample][at.place];
+	const int32_t *last = s->last[sample];
+	struct key_range r = tiles_of_column(p->rows, column, BLOCK, last[column]);
+	int ahead = tiles_ahead(p->rows, column, BLOCK, last);
+	struct step t = { sample, column, 0, tile_of_column(r, ahead, i / p->heads), false };
 	int head = group * p->heads + i % p->heads;
 
 	t.none = i >= (r.end - r.begin) * p->heads;
@@ -141,21 +165,32 @@ step_of(const struct state *s, int claim, int i)
 	return t;
 }
 
+/* A column's turn by the places of all that see the tile. */
+static int
+turn_by_count(const struct state *s, const struct step *t, struct tile_columns c)
+{
+	int turn = 0;
+
+	for (int i = 0; s->places[t->sample][i] != t->column; i++)
+		turn += s->places[t->sample][i] >= c.begin && s->places[t->sample][i] < c.end;
+	return turn;
+}
+
 /* Adds to a tile, if it is the column's turn. */
 static bool
 add(struct state *s, const struct step *t)
 {
 	const struct problem *p = s->p;
-	int first = first_key(p, t->sample, row_tile_from(p->rows, t->tile)),
-	    turn = turn_of(t->column, BLOCK, first),
-	    columns = row_tile_to(p->rows, t->tile) / BLOCK - first / BLOCK + 1;
+	int first = first_key(p, t->sample, row_tile_from(p->rows, t->tile));
+	struct tile_columns c = columns_of_tile(p->rows, t->tile, BLOCK, first);
+	int turn = turn_of(c, t->column, BLOCK, s->last[t->sample]);
 	bool *seen = &s->seen[t->all * p->order.columns + t->column];
 
 	if (s->added[t->all] < turn)
 		return false;
 	s->right = s->right && s->added[t->all] == turn && turn >= 0 && !*seen;
-	s->right = s->right &&
-	    (is_last_turn(p->rows, t->tile, t->column, BLOCK) != 0) == (turn == columns - 1);
+	s->right = s->right && turn == turn_by_count(s, t, c) && t->tile >= 0 &&
+	    (is_last_turn(c, turn) != 0) == (turn == c.end - c.begin - 1);
 	s->added[t->all]++;
 	*seen = true;
 	return true;
@@ -225,8 +260,10 @@ check_problem(struct mt19937 *rng)
 	tiles = p.samples * p.groups * p.heads * s.tiles;
 	s.added = mem_zalloc((size_t)tiles, sizeof *s.added);
 	s.seen = mem_zalloc((size_t)(tiles * p.order.columns), sizeof *s.seen);
-	for (int i = 0; i < p.samples; i++)
+	for (int i = 0; i < p.samples; i++) {
 		find_last(&p, i, s.last[i]);
+		find_places(&p, s.last[i], s.places[i]);
+	}
 	work(&s, rng);
 	CHECK(s.right);
 	for (int i = 0; s.right && i < tiles; i++)
@@ -250,7 +287,7 @@ check_order(struct mt19937 *rng)
 	for (int i = 0; right && i < columns_of(o); i++) {
 		struct column_at c = column_of(o, i);
 
-		right = c.pair >= 0 && c.pair < o.pairs && c.column == next[c.pair]++;
+		right = c.pair >= 0 && c.pair < o.pairs && c.place == next[c.pair]++;
 	}
 	CHECK(right);
 }

@@ -236,7 +236,8 @@ backward_call_of(
 	c.statistics = c.sums + w.sums + 2 * w.parts;
 	c.turns = (unsigned *)(c.statistics + w.statistics);
 	c.last = (int32_t *)(c.turns + w.turns);
-	c.claimed = (unsigned *)(c.last + w.last);
+	c.places = a->first.data ? c.last + w.last : NULL;
+	c.claimed = (unsigned *)(c.last + 2 * w.last);
 	return c;
 }
 

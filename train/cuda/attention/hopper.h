@@ -52,11 +52,12 @@ struct backward_call {
 	int heads; /* of a column: all of a group, or one, whose parts of dk and dv then go to */
 	float *parts[2];
 	/* Of every row tile: the sum of dq; lse to the base 2, delta and first keys; how many
-	 * columns were added. Of every block of keys of a sample the last query that sees it.
-	 * Columns that were claimed. */
+	 * columns were added. Of every block of keys of a sample the last query that sees it; and
+	 * with documents, which otherwise is NULL, the blocks in the order of work. Columns that
+	 * were claimed. */
 	float *sums, *statistics;
 	unsigned *turns;
-	int32_t *last;
+	int32_t *last, *places;
 	unsigned *claimed;
 	struct hopper_run run;
 };

@@ -667,6 +667,17 @@ __launch_bounds__(CU_THREADS) hopper_rows_kernel(const __grid_constant__ backwar
 	}
 }
 
+/* Where documents begin: the columns of a sample in the order of work. */
+static __global__ void
+__launch_bounds__(CU_THREADS) hopper_places_kernel(const __grid_constant__ backward_call call)
+{
+	int column = (int)(blockIdx.x * CU_THREADS + threadIdx.x), columns = call.order.columns;
+	int32_t *places = call.places + blockIdx.y * columns;
+
+	if (column < columns)
+		places[place_of_column(column, columns, KEYS, last_of(call, blockIdx.y))] = column;
+}
+
 /* dk, or of blockIdx.y 1 dv: sums of the parts of the heads of a group, in their order. A thread
  * has two columns of a key. */
 template <typename T, int D>
@@ -755,6 +766,12 @@ hopper_launch_columns(struct stream *st, const struct backward_call *call)
 		"attention"))
 		return;
 	hopper_rows_kernel<T, D><<<rows, CU_THREADS, 0, cu_handle(st)>>>(*call);
+	if (call->places) {
+		dim3 grid((unsigned)int64_div_up(call->order.columns, CU_THREADS),
+		    (unsigned)call->fwd.t.micro_batch);
+
+		hopper_places_kernel<<<grid, CU_THREADS, 0, cu_handle(st)>>>(*call);
+	}
 	kernel<<<(unsigned)blocks, column_size<D>::THREADS, (size_t)bytes, cu_handle(st)>>>(*call);
 	if (call->parts[0]) {
 		int64_t pairs = (int64_t)call->rows.end * (D / 2);

@@ -227,19 +227,28 @@ end_turn(const backward_call &call, const step_note &n)
 
 /* --- the thread that copies ------------------------------------------------------------------- */
 
+/* The last query of each column of a sample. */
+static __device__ inline const int32_t *
+last_of(const backward_call &call, int sample)
+{
+	return call.last + sample * call.order.columns;
+}
+
 /* What is particular to the step of a row tile and a column. */
 template <int D>
 static __device__ inline step_note
 step_of(const backward_call &call, const column_note &c, int tile)
 {
 	struct query_range q;
+	struct tile_columns columns;
 	step_note n;
-	int row = tile * column_size<D>::ROWS, column = c.key / KEYS;
+	int row = tile * column_size<D>::ROWS;
 
 	q = range_of_queries(call.fwd, c.sample, row, row + column_size<D>::ROWS - 1);
+	columns = columns_of_tile(call.rows, tile, KEYS, q.first_from);
 	n.row = row;
-	n.turn = turn_of(column, KEYS, q.first_from);
-	n.kind = is_last_turn(call.rows, tile, column, KEYS) ? STEP_LAST : 0;
+	n.turn = turn_of(columns, c.key / KEYS, KEYS, last_of(call, c.sample));
+	n.kind = is_last_turn(columns, n.turn) ? STEP_LAST : 0;
 	if (n.kind && n.turn > 0)
 		n.kind |= STEP_FETCH;
 	if (range_ends_in(q, c.key, KEYS))
@@ -314,8 +323,9 @@ static __device__ inline void
 copy_columns(const backward_call &call, uint32_t base)
 {
 	typedef column_size<D> size;
-	int heads = call.heads, all = call.fwd.t.num_heads, num = 0, next;
+	int heads = call.heads, all = call.fwd.t.num_heads, num = 0, next, column, ahead;
 	uint32_t step = 0;
+	const int32_t *last;
 	column_note c;
 
 	for (int i = (int)atomicAdd(call.claimed, 1);; i = next, num++) {
@@ -326,16 +336,20 @@ copy_columns(const backward_call &call, uint32_t base)
 		next = more ? (int)atomicAdd(call.claimed, 1) : 0;
 		c.sample = at.pair / (all / heads);
 		c.head = at.pair % (all / heads) * heads;
-		c.key = at.column * KEYS;
-		tiles = tiles_of_column(call.rows, at.column, KEYS,
-		    call.last[c.sample * call.order.columns + at.column]);
+		last = last_of(call, c.sample);
+		column =
+		    call.places ? call.places[c.sample * call.order.columns + at.place] : at.place;
+		c.key = column * KEYS;
+		tiles = tiles_of_column(call.rows, column, KEYS, last[column]);
+		ahead = tiles_ahead(call.rows, column, KEYS, last);
 		c.steps = more ? (tiles.end - tiles.begin) * heads : -1;
 		barrier_wait(base + size::AT_KEYS_FULL + 8, num % 2 ^ 1);
 		*column_note_at<D>(base) = c;
 		if (!more)
 			break;
 		copy_keys<D>(call, base, c);
-		for (int tile = tiles.end - 1; tile >= tiles.begin; tile--) {
+		for (int t = 0; t < tiles.end - tiles.begin; t++) {
+			int tile = tile_of_column(tiles, ahead, t);
 			step_note n = step_of<D>(call, c, tile);
 
 			for (int j = 0; j < heads; j++) {
