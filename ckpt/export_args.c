@@ -163,7 +163,13 @@ put_experts(const struct export *x, struct str *out)
 	    balancing_names[c->moe_router_load_balancing_type]);
 	put_double(out, "moe_aux_loss_coeff", c->moe_aux_loss_coeff);
 	put_double(out, "moe_z_loss_coeff", c->moe_z_loss_coeff);
-	put_optional(out, "moe_router_topk_scaling_factor", 0);
+	pickle_put_text(out, "moe_router_topk_scaling_factor");
+	if (c->moe_router_topk_scaling_factor > 0)
+		pickle_put_double(out, c->moe_router_topk_scaling_factor);
+	else
+		pickle_put_none(out);
+	put_optional(out, "moe_router_num_groups", c->moe_router_num_groups);
+	put_optional(out, "moe_router_group_topk", c->moe_router_group_topk);
 	put_bool(out, "moe_grouped_gemm", x->o->moe_grouped_gemm);
 	put_text(out, "moe_token_dispatcher_type", "alltoall");
 }

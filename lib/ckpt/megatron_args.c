@@ -36,8 +36,6 @@ static const struct {
 static const struct {
 	const char *attribute, *plain, *what;
 } refused[] = {
-	{ "moe_router_topk_scaling_factor", NULL, "a factor of the weights of experts" },
-	{ "moe_router_num_groups", NULL, "groups of experts" },
 	{ "moe_router_topk_limited_devices", NULL, "groups of experts" },
 	{ "moe_extended_tp", NULL, "experts that more ranks than tensor ranks cut" },
 	{ "moe_latent_size", NULL, "experts of a narrower input" },

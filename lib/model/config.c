@@ -98,6 +98,12 @@ model_expert_layers(const struct model_config *c)
 			      : 0;
 }
 
+double
+model_topk_scale(const struct model_config *c)
+{
+	return c->moe_router_topk_scaling_factor > 0 ? c->moe_router_topk_scaling_factor : 1;
+}
+
 bool
 model_router_losses(const struct model_config *c)
 {
@@ -278,6 +284,35 @@ check_attention(const struct model_config *c, struct err *e)
 }
 
 static int
+check_groups(const struct model_config *c, struct err *e)
+{
+	int64_t groups = c->moe_router_num_groups, best = c->moe_router_group_topk,
+		scores = c->moe_router_group_scores;
+
+	if (!groups && !best && !scores)
+		return 0;
+	if (!groups || !best)
+		return err_set(e,
+		    "--moe-router-num-groups: needs --moe-router-group-topk, and both each other");
+	if (groups < 1 || groups > MODEL_GROUPS_MAX || c->num_experts % groups)
+		return err_set(e,
+		    "--moe-router-num-groups %lld: must divide --num-experts %lld and be at most "
+		    "%d",
+		    (long long)groups, (long long)c->num_experts, MODEL_GROUPS_MAX);
+	if (best < 1 || best > groups || best * (c->num_experts / groups) < c->moe_router_topk)
+		return err_set(e,
+		    "--moe-router-group-topk %lld: must be at most --moe-router-num-groups %lld, "
+		    "and "
+		    "these groups must have the %lld experts of --moe-router-topk",
+		    (long long)best, (long long)groups, (long long)c->moe_router_topk);
+	if (scores < 1 || scores > c->num_experts / groups)
+		return err_set(e,
+		    "--moe-router-group-scores %lld: must be from 1 to the %lld experts of a group",
+		    (long long)scores, (long long)(c->num_experts / groups));
+	return 0;
+}
+
+static int
 check_experts(const struct model_config *c, struct err *e)
 {
 	bool softmax = c->moe_router_score_function == ROUTER_SCORE_SOFTMAX;
@@ -303,6 +338,8 @@ check_experts(const struct model_config *c, struct err *e)
 		return err_set(e,
 		    "--moe-router-topk 1: needs --moe-router-pre-softmax, or the weight of every "
 		    "token's expert is 1");
+	if (check_groups(c, e) < 0)
+		return -1;
 	if (softmax && c->moe_router_enable_expert_bias)
 		return err_set(e,
 		    "--moe-router-enable-expert-bias: is for --moe-router-score-function sigmoid");

@@ -62,6 +62,8 @@ enum balancing {
 	BALANCING_SINKHORN,
 	BALANCING_QUANTILE
 };
+/* The most groups of experts: a GPU compares them in one warp. */
+enum { MODEL_GROUPS_MAX = 32 };
 /* The words of the options that choose a number of each enum, in its order, ended by NULL. */
 extern const char *const normalization_names[], *const activation_names[];
 extern const char *const position_names[], *const rope_scaling_names[];
@@ -137,6 +139,8 @@ int64_t layer_window(const struct model_config *c, int64_t layer);
 bool layer_has_experts(const struct model_config *c, int64_t layer);
 /* The number of such layers. */
 int64_t model_expert_layers(const struct model_config *c);
+/* What multiplies the weights of a token's experts. */
+double model_topk_scale(const struct model_config *c);
 /* Whether routers have losses of their own, of their balance or their logits. */
 bool model_router_losses(const struct model_config *c);
 /* What is added to the stored weights of norms. */

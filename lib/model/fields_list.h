@@ -243,6 +243,22 @@
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \
 	   "softmax over all experts before those of a token are chosen, as Hugging Face's " \
 	   "norm_topk_prob false; over the chosen ones by default", .needs = "num-experts") \
+	/* 0: 1 */ \
+	DO(NUM, S, M, "moe-router-topk-scaling-factor", moe_router_topk_scaling_factor, 0, \
+	   INFINITY, NULL, MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   "the weights of a token's experts times this", .needs = "num-experts") \
+	DO(INT, S, M, "moe-router-num-groups", moe_router_num_groups, 1, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   "groups of neighbouring experts, of which a token is sent to the best alone", \
+	   .needs = "num-experts&moe-router-group-topk") \
+	DO(INT, S, M, "moe-router-group-topk", moe_router_group_topk, 1, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   "groups that a token is sent to", .needs = "num-experts&moe-router-num-groups") \
+	DO(INT, S, M, "moe-router-group-scores", moe_router_group_scores, 1, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_EXPERTS | MODEL_KEPT, \
+	   "the highest scores of a group that add up to its own: moe-router-topk / " \
+	   "moe-router-group-topk by default, as in Megatron-LM; 2 in DeepSeek-V3, 1 for the " \
+	   "maximum of DeepSeek-V2", .needs = "num-experts&moe-router-num-groups") \
 	DO(FLAG, S, M, "moe-router-enable-expert-bias", moe_router_enable_expert_bias, \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_KEPT, \
 	   "with sigmoid: choose by scores with a bias for each expert, which every step raises " \

@@ -86,6 +86,9 @@ int recompute_resolve(
 /* Only the model, for programs without a layout. */
 int run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
     struct model_config *c, struct err *e);
+/* The same, where errors join those of p. */
+int run_model_rules(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
+    struct model_config *c);
 
 /* The model and the layout in the options.conf of a checkpoint; other options in the text are
  * ignored. name is for messages. data_parallel_size, which is not an option, is 1. */

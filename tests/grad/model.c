@@ -72,20 +72,26 @@ static const char *const cases[] = {
 	"logits-scaling 0.7\nattention-dropout 0\nhidden-dropout 0\n",
 	"use-parallel-residual\nactivation gelu-erf\nrecompute-granularity full\n"
 	"recompute-method uniform\nrecompute-num-layers 2\nattention-dropout 0\nhidden-dropout 0\n",
-	EXPERTS
-	"swiglu\nnum-experts 5\nmoe-router-topk 2\nmoe-aux-loss-coeff 0.3\nmoe-z-loss-coeff 0.2\n"
-	"attention-dropout 0\nhidden-dropout 0\n",
-	EXPERTS "num-experts 4\nmoe-router-topk 3\nmoe-router-pre-softmax\nmoe-aux-loss-coeff 0.3\n"
+	EXPERTS "swiglu\nnum-experts 6\nmoe-router-topk 2\nmoe-router-topk-scaling-factor 0.4\n"
+		"moe-router-num-groups 3\nmoe-router-group-topk 1\nmoe-router-group-scores 1\n"
+		"moe-aux-loss-coeff 0.3\nmoe-z-loss-coeff 0.2\n"
+		"attention-dropout 0\nhidden-dropout 0\n",
+	EXPERTS "num-experts 4\nmoe-router-topk "
+		"3\nmoe-router-pre-softmax\nmoe-router-topk-scaling-factor 3\n"
+		"moe-aux-loss-coeff 0.3\n"
 		"moe-expert-capacity-factor 0.7\n"
 		"moe-router-load-balancing-type seq_aux_loss\nmoe-layer-freq [0,1]\n"
 		"moe-shared-expert-intermediate-size 10\nactivation gelu\n"
 		"recompute-granularity full\nattention-dropout 0\nhidden-dropout 0.1\n",
-	EXPERTS "swiglu\nnum-experts 6\nmoe-router-topk 2\nmoe-router-score-function sigmoid\n"
-		"moe-router-enable-expert-bias\nmoe-aux-loss-coeff 0.3\nmoe-z-loss-coeff 0.2\n"
-		"moe-shared-expert-intermediate-size 12\nnorm-placement both\n"
-		"moe-shared-expert-gate\n"
-		"moe-expert-capacity-factor 1.1\nmoe-token-drop-policy position\n"
-		"recompute-activations\nattention-dropout 0\nhidden-dropout 0\n",
+	EXPERTS
+	"swiglu\nnum-experts 6\nmoe-router-topk 2\nmoe-router-score-function sigmoid\n"
+	"moe-router-enable-expert-bias\nmoe-aux-loss-coeff 0.3\nmoe-z-loss-coeff 0.2\n"
+	"moe-router-topk-scaling-factor 2.5\nmoe-router-num-groups 3\nmoe-router-group-topk 2\n"
+	"moe-router-group-scores 2\n"
+	"moe-shared-expert-intermediate-size 12\nnorm-placement both\n"
+	"moe-shared-expert-gate\n"
+	"moe-expert-capacity-factor 1.1\nmoe-token-drop-policy position\n"
+	"recompute-activations\nattention-dropout 0\nhidden-dropout 0\n",
 	EXPERTS "swiglu\nnum-experts 3\nmoe-router-topk 2\nmoe-shared-expert-gate\n"
 		"moe-shared-expert-intermediate-size 14\nrecompute-granularity full\n"
 		"attention-dropout 0\nhidden-dropout 0.1\n",

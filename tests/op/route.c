@@ -9,6 +9,8 @@ struct routing_case {
 	enum route_score score;
 	bool bias, chosen, strange; /* strange: numbers that are none, ties, infinities */
 	int64_t ranges, slices;     /* of experts on the same ranks, and of each; 0 as 1 */
+	int64_t groups, group_topk, group_scores;
+	double scale; /* 0 as 1 */
 };
 
 static const struct routing_case routings[] = {
@@ -28,6 +30,12 @@ static const struct routing_case routings[] = {
 	{ 1000, 64, 6, 8, ROUTE_SIGMOID, true, false, true, 4, 1 },
 	{ 1000, 64, 6, 8, ROUTE_SIGMOID, true, true, false, 1, 8 },
 	{ 1030, 1024, 8, 1, ROUTE_SOFTMAX, false, false, false, 128, 4 },
+	{ 515, 64, 6, 2, ROUTE_SIGMOID, true, false, false, 1, 1, 8, 4, 2, 2.5 },
+	{ 515, 64, 6, 2, ROUTE_SIGMOID, true, true, true, 1, 1, 8, 4, 2, 2.5 },
+	{ 515, 256, 8, 1, ROUTE_SIGMOID, false, false, true, 4, 2, 8, 4, 2, 0.5 },
+	{ 515, 160, 6, 3, ROUTE_PRE_SOFTMAX, false, false, false, 1, 1, 8, 3, 1, 16 },
+	{ 515, 160, 6, 3, ROUTE_PRE_SOFTMAX, false, false, true, 1, 1, 32, 6, 3, 16 },
+	{ 515, 1000, 6, 1, ROUTE_SOFTMAX, false, false, true, 1, 1, 5, 2, 3, 2 },
 };
 
 /* What a case makes: by the names of struct route and struct route_grad. */
@@ -94,6 +102,10 @@ route_call(const struct side *s, const struct routing_case *c, const double *zer
 		    put(s, tensor_2d(NULL, DTYPE_I32, ranges * slices, c->experts / ranges), zeros),
 		.load = put(s, tensor_2d(NULL, DTYPE_I32, c->scopes, c->experts), zeros),
 		.score = c->score,
+		.groups = c->groups,
+		.group_topk = c->group_topk,
+		.group_scores = c->group_scores,
+		.scale = c->scale > 0 ? c->scale : 1,
 		.chosen = c->chosen,
 	};
 
@@ -395,6 +407,7 @@ begin(struct routing *r, enum route_score score)
 		.counts = tensor_2d(r->counts, DTYPE_I32, 1, EXPERTS),
 		.load = tensor_2d(r->load, DTYPE_I32, SCOPES, EXPERTS),
 		.score = score,
+		.scale = 1,
 	};
 }
 
@@ -477,6 +490,36 @@ scores_by_hand(void)
 	r.call.chosen = true;
 	st->ops->route(st, &r.call);
 	CHECK(r.topk[0][1] == 3 && r.counts[3] > 1);
+}
+
+/* Two groups of two experts, of which one is chosen: by its highest score the first, by the sum of
+ * both the second; with equal sums the first. Loads are of the two highest of all, and weights are
+ * scaled. */
+static void
+groups_by_hand(void)
+{
+	static const double logits[ROWS][EXPERTS] = { { 4, -9, 3, 2 }, { 0, 0, 0, 0 },
+		{ NAN, 8, 1, 1 }, { NAN, NAN, NAN, NAN }, { 1, 6, 5, 5 } };
+	static const int32_t want[2][ROWS][TOPK] = { { { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 },
+							 { 0, 1 } },
+		{ { 2, 3 }, { 0, 1 }, { 2, 3 }, { 0, 1 }, { 2, 3 } } };
+	static const int32_t load[SCOPES][EXPERTS] = { { 1, 2, 3, 0 }, { 2, 2, 0, 0 } };
+	struct stream *st = open_stream();
+	struct routing r;
+
+	for (int scores = 1; scores <= 2; scores++) {
+		begin(&r, ROUTE_SOFTMAX);
+		memcpy(r.logits, logits, sizeof logits);
+		r.call.groups = 2;
+		r.call.group_topk = 1;
+		r.call.group_scores = scores;
+		r.call.scale = 2.5;
+		st->ops->route(st, &r.call);
+		CHECK(!memcmp(r.topk, want[scores - 1], sizeof r.topk));
+		CHECK(!memcmp(r.load, load, sizeof load));
+		CHECK_NEAR(r.weight[4][0] + r.weight[4][1], 2.5, 1e-12);
+	}
+	CHECK_NEAR(r.weight[0][0], 2.5 / (1 + exp(-1)), 1e-12);
 }
 
 /* The losses of the balance and of z, of their definition: the rows that choose an expert by scores
@@ -645,6 +688,7 @@ by_hand(const struct backend *b)
 	choose_by_hand();
 	slices_by_hand();
 	scores_by_hand();
+	groups_by_hand();
 	unbiased_by_hand(ROUTE_SOFTMAX);
 	unbiased_by_hand(ROUTE_PRE_SOFTMAX);
 	unbiased_by_hand(ROUTE_SIGMOID);
@@ -683,7 +727,8 @@ routed_forward(struct problem *p)
 		.permutation = *T(3),
 		.counts = *T(4),
 		.load = *T(5),
-		.score = ROUTE_SOFTMAX };
+		.score = ROUTE_SOFTMAX,
+		.scale = 1 };
 	struct route_grad g = { .fwd = r,
 		.dweight = *T(8),
 		.dlogits = *T(9),

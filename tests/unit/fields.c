@@ -37,6 +37,7 @@ static const struct model_config every = {
 	6, { 2, { 2, 0 } }, 3,   /* num_experts, moe_layer_freq, moe_router_topk */
 	24, 40, true,            /* widths of experts, moe_shared_expert_gate */
 	ROUTER_SCORE_SIGMOID, true,
+	2.5, 3, 2, 1,            /* moe_router_topk_scaling_factor, groups of experts */
 	true, 0.75,              /* moe_router_enable_expert_bias, moe_router_bias_update_rate */
 	BALANCING_SEQ_AUX_LOSS,
 	0.625, 0.875,            /* moe_aux_loss_coeff, moe_z_loss_coeff */

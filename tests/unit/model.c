@@ -70,6 +70,17 @@ mixtral(void)
 	return c;
 }
 
+/* The same, of four groups of experts. */
+static struct model_config
+grouped(void)
+{
+	struct model_config c = mixtral();
+
+	c.moe_router_num_groups = 4;
+	c.moe_router_group_topk = c.moe_router_group_scores = 2;
+	return c;
+}
+
 /* Qwen3-30B-A3B. */
 static struct model_config
 qwen3_30b(void)
@@ -212,6 +223,15 @@ test_rules(void)
 	    "--moe-router-topk 1: needs --moe-router-pre-softmax, or the weight of every token's "
 	    "expert is 1");
 	BROKEN(mixtral, moe_ffn_hidden_size, 0, "--moe-ffn-hidden-size 0: must be at least 1");
+	BROKEN(mixtral, moe_router_num_groups, 2,
+	    "--moe-router-num-groups: needs --moe-router-group-topk, and both each other");
+	BROKEN(grouped, moe_router_num_groups, 3,
+	    "--moe-router-num-groups 3: must divide --num-experts 8 and be at most 32");
+	BROKEN(grouped, moe_router_group_topk, 5,
+	    "--moe-router-group-topk 5: must be at most --moe-router-num-groups 4, and these "
+	    "groups must have the 2 experts of --moe-router-topk");
+	BROKEN(grouped, moe_router_group_scores, 3,
+	    "--moe-router-group-scores 3: must be from 1 to the 2 experts of a group");
 	BROKEN(mixtral, moe_router_enable_expert_bias, true,
 	    "--moe-router-enable-expert-bias: is for --moe-router-score-function sigmoid");
 	BROKEN(mixtral, mlp_bias, true,

@@ -71,7 +71,8 @@ static const char generate[] = "text is continued with --prompt-file and --gener
 static const char glu[] = "this gated activation is not supported";
 static const char goldfish[] = "the Goldfish loss is not supported";
 static const char graphs[] = "CUDA graphs are recorded without being asked; see --no-cuda-graphs";
-static const char group_topk[] = "routing by groups of experts is not supported";
+static const char group_topk[] = "groups of experts are --moe-router-num-groups and "
+				 "--moe-router-group-topk";
 static const char head8[] = "the head is not computed in 8 bits";
 static const char hetero[] = "layers of different shapes are not supported";
 static const char hybrid[] = "state-space and linear-attention models are out of scope";
@@ -196,7 +197,6 @@ static const char tensors[] =
 static const char test_only[] = "it is for tests of the other program";
 static const char the_default[] = "the default";
 static const char together[] = "the experts of a rank are always multiplied together";
-static const char topk_scale[] = "a factor on the weights of experts is not supported";
 static const char tp_shards[] = "weights are sharded over data ranks alone: --use-megatron-fsdp";
 static const char universal[] = "mckpt import reads such a checkpoint before the run";
 static const char upcycle[] = "mckpt upcycle makes experts of a dense model before the run";

@@ -472,13 +472,10 @@
 	DO(NOTE, "moe-permute-fusion-into-hybridep", 0, dispatch) \
 	DO(SAME, "moe-router-dtype", 1, "fp32", router_dtype) \
 	DO(MATHS, "moe-router-force-biased", 1, forced) DO(NOTE, "moe-router-fusion", 0, dispatch) \
-	DO(MATHS, "moe-router-group-topk", 1, group_topk) \
-	DO(MATHS, "moe-router-num-groups", 1, group_topk) \
 	DO(NOTE, "moe-router-padding-for-fp8", 0, padded) \
 	DO(NOTE, "moe-router-padding-for-quantization", 0, padded) \
 	DO(MATHS, "moe-router-quantile-balancing-ema", 1, quantile) \
-	DO(MATHS, "moe-router-topk-limited-devices", 1, group_topk) \
-	DO(SAME, "moe-router-topk-scaling-factor", 1, "1", topk_scale) \
+	DO(LACKS, "moe-router-topk-limited-devices", 1, group_topk) \
 	DO(NOTE, "moe-routing-trace-capture-hidden-states", 0, profile) \
 	DO(NOTE, "moe-routing-trace-capture-logits", 0, profile) \
 	DO(NOTE, "moe-routing-trace-dump-weights", 0, profile) \

@@ -50,6 +50,17 @@ scores(const struct route *r, const real *z, bool biased, real *out)
 		    (r->score == ROUTE_SIGMOID ? real_sigmoid(z[i]) : z[i]) + (bias ? bias[i] : 0);
 }
 
+/* log Σ exp of the logits. */
+static real
+log_sum(const real *z, int64_t n)
+{
+	real max = row_max(z, n, -INFINITY), sum = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		sum += real_exp(z[i] - max);
+	return max + real_math(log)(sum);
+}
+
 /* The k highest scores, in rising order of experts. One that is chosen gets NaN, which is above
  * nothing; where nothing is left that compares, the first ones that are not chosen follow. */
 static void
@@ -75,15 +86,39 @@ choose(real *score, int64_t n, int32_t *topk, int64_t k)
 	}
 }
 
-/* log Σ exp of the logits. */
+/* The sum of the highest of n scores, less lse where they are logits of a softmax. */
 static real
-log_sum(const real *z, int64_t n)
+group_score(const struct route *r, const real *score, int64_t n, real lse)
 {
-	real max = row_max(z, n, -INFINITY), sum = 0;
+	int32_t best[CPU_SPAN];
+	real left[CPU_SPAN], sum = 0;
 
-	for (int64_t i = 0; i < n; i++)
-		sum += real_exp(z[i] - max);
-	return max + real_math(log)(sum);
+	memcpy(left, score, (size_t)n * sizeof *left);
+	choose(left, n, best, r->group_scores);
+	for (int64_t j = 0; j < r->group_scores; j++)
+		sum +=
+		    r->score == ROUTE_PRE_SOFTMAX ? real_exp(score[best[j]] - lse) : score[best[j]];
+	return sum;
+}
+
+/* Experts outside of the best groups have no score any more. */
+static void
+limit_groups(const struct route *r, const real *z, real *score)
+{
+	int64_t n = r->logits.shape[1], size = n / r->groups, j = 0;
+	real groups[CPU_SPAN], lse = r->score == ROUTE_PRE_SOFTMAX ? log_sum(z, n) : 0;
+	int32_t best[CPU_SPAN];
+
+	for (int64_t g = 0; g < r->groups; g++)
+		groups[g] = group_score(r, score + g * size, size, lse);
+	choose(groups, r->groups, best, r->group_topk);
+	for (int64_t g = 0; g < r->groups; g++) {
+		if (j < r->group_topk && best[j] == g)
+			j++;
+		else
+			for (int64_t i = 0; i < size; i++)
+				score[g * size + i] = NAN;
+	}
 }
 
 /* p [n]: the softmax, or the sigmoids divided by their sum, which is returned. */
@@ -105,13 +140,13 @@ static real
 weigh(const struct route *r, const real *z, const int32_t *topk, real *w)
 {
 	int64_t k = r->topk.shape[1];
-	real max = -INFINITY, sum = 0;
+	real max = -INFINITY, sum = 0, scale = (real)r->scale;
 
 	if (r->score == ROUTE_PRE_SOFTMAX) {
 		real lse = log_sum(z, r->logits.shape[1]);
 
 		for (int64_t j = 0; j < k; j++)
-			w[j] = real_exp(z[topk[j]] - lse);
+			w[j] = scale * real_exp(z[topk[j]] - lse);
 		return 1;
 	}
 	for (int64_t j = 0; j < k; j++)
@@ -122,14 +157,21 @@ weigh(const struct route *r, const real *z, const int32_t *topk, real *w)
 	if (r->score == ROUTE_SIGMOID)
 		sum = k == 1 ? 1 : sum + (real)1e-20;
 	for (int64_t j = 0; j < k; j++)
-		w[j] /= sum;
+		w[j] = scale * (w[j] / sum);
 	return sum;
 }
 
 /* --- the forward pass ------------------------------------------------------------------------- */
 
-/* With a bias the top-k indices without it are left in the row's permutation, until these are
- * made. */
+/* Whether loads are of other experts than those that are chosen. */
+static bool
+loads_apart(const struct route *r)
+{
+	return r->bias.data || r->groups > 0;
+}
+
+/* With a bias or groups the top-k indices without them are left in the row's permutation, until
+ * these are made. */
 static void
 route_rows(const void *ctx, int64_t item, void *scratch)
 {
@@ -142,9 +184,11 @@ route_rows(const void *ctx, int64_t item, void *scratch)
 
 		if (!r->chosen) {
 			scores(r, z, true, scratch);
+			if (r->groups)
+				limit_groups(r, z, scratch);
 			choose(scratch, n, topk, r->topk.shape[1]);
 		}
-		if (r->bias.data) {
+		if (loads_apart(r)) {
 			scores(r, z, false, scratch);
 			choose(scratch, n,
 			    (int32_t *)r->permutation.data + i * r->permutation.stride[0],
@@ -170,11 +214,11 @@ count_of(const struct route *r, const struct tensor *counts, int64_t expert, int
 	return (int32_t *)counts->data + rank * local + expert % local;
 }
 
-/* Rows of each expert by group, of the top-k indices without the bias. */
+/* Rows of each expert by balancing group, of the top-k indices without bias and groups. */
 static void
 count_load(const struct route *r)
 {
-	const struct tensor *topk = r->bias.data ? &r->permutation : &r->topk;
+	const struct tensor *topk = loads_apart(r) ? &r->permutation : &r->topk;
 	int64_t n = r->logits.shape[1], k = r->topk.shape[1], groups = r->load.shape[0];
 	int32_t *load = r->load.data;
 
@@ -219,6 +263,9 @@ check(const struct route *r)
 	    tensor_same_shape(&r->weight, &r->topk) && r->permutation.shape[0] == r->topk.shape[0]);
 	ops_require(r->permutation.shape[1] % r->topk.shape[1] == 0 && r->counts.ndim == 2 &&
 	    tensor_elements(&r->counts) == r->logits.shape[1] * slices_of(r));
+	ops_require(!r->groups ||
+	    (r->logits.shape[1] % r->groups == 0 && r->group_topk <= r->groups &&
+		r->group_scores <= r->logits.shape[1] / r->groups));
 }
 
 void
@@ -303,19 +350,19 @@ cpu_name(drop_rows)(struct stream *st, const struct drop_rows *d)
 /* --- the backward pass ------------------------------------------------------------------------ */
 
 /* dz [n], of zeros: that of the weights w of the chosen. Σ dw w is the same for all three: what
- * the division by the sum takes back. */
+ * the division by the sum takes back, times the scale. */
 static void
 weights_grad(const struct route *r, int64_t row, const real *dw, real *dz)
 {
 	const real *z = reals(&r->logits, row), *w = reals(&r->weight, row);
 	const int32_t *topk = ints(&r->topk, row);
 	int64_t n = r->logits.shape[1], k = r->topk.shape[1];
-	real p[CPU_SPAN], fresh[CPU_SPAN], sum, mean = row_dot(dw, w, k);
+	real p[CPU_SPAN], fresh[CPU_SPAN], sum, mean = row_dot(dw, w, k), scale = (real)r->scale;
 
 	switch (r->score) {
 	case ROUTE_SOFTMAX:
 		for (int64_t j = 0; j < k; j++)
-			dz[topk[j]] = w[j] * (dw[j] - mean);
+			dz[topk[j]] = w[j] * (dw[j] - mean / scale);
 		return;
 	case ROUTE_PRE_SOFTMAX:
 		shares(r, z, p);
@@ -329,7 +376,7 @@ weights_grad(const struct route *r, int64_t row, const real *dw, real *dz)
 		for (int64_t j = 0; j < k; j++) {
 			real s = real_sigmoid(z[topk[j]]);
 
-			dz[topk[j]] = (dw[j] - (k > 1 ? mean : 0)) / sum * s * (1 - s);
+			dz[topk[j]] = (scale * dw[j] - (k > 1 ? mean : 0)) / sum * s * (1 - s);
 		}
 	}
 }

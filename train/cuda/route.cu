@@ -41,33 +41,133 @@ load_logits(const struct route &r, int64_t row, float (&z)[PER])
 	}
 }
 
-/* What an expert is chosen by, or without the bias, as a number in the same order; one that does
- * not compare is 0. */
+/* A number in the same order, and back; one that does not compare is 0. */
 static __device__ inline uint32_t
-rank_of(const struct route &r, float z, int expert, bool biased)
+order_of(float x)
+{
+	/* a zero loses its sign */
+	uint32_t bits = __float_as_uint(x + 0.0f);
+
+	return isnan(x) ? 0 : bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+static __device__ inline float
+number_of(uint32_t order)
+{
+	return __uint_as_float(order & 0x80000000u ? order & 0x7fffffffu : ~order);
+}
+
+/* What an expert is chosen by, or without the bias. */
+static __device__ inline float
+score_of(const struct route &r, float z, int expert, bool biased)
 {
 	float score = r.score == ROUTE_SIGMOID ? logistic(z) : z;
-	uint32_t bits;
 
-	if (biased && r.bias.data)
-		score += (float)load_any(r.bias, expert);
-	/* a zero loses its sign */
-	bits = __float_as_uint(score + 0.0f);
-	return isnan(score) ? 0 : bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+	return biased && r.bias.data ? score + (float)load_any(r.bias, expert) : score;
+}
+
+template <int PER>
+static __device__ inline float
+log_sum(const float (&z)[PER])
+{
+	float max = -INFINITY, sum = 0;
+
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		max = fmaxf(max, z[p]);
+	max = warp_max(max);
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		sum += expf(z[p] - max);
+	return max + logf(warp_sum(sum));
+}
+
+/* Whether this is the first of the open lanes with the highest x; *top: that x, in every lane, or 0
+ * where no lane is open. */
+static __device__ inline bool
+takes_highest(uint32_t x, bool open, uint32_t *top)
+{
+	uint32_t lanes;
+
+	*top = warp_max(open ? x : 0u);
+	lanes = __ballot_sync(0xffffffffu, open && x == *top);
+	return lane_of() == __ffs(lanes) - 1;
+}
+
+/* The sum of the highest scores of a group of experts, in every lane. */
+template <int PER>
+static __device__ inline float
+group_score(const struct route &r, const uint32_t (&order)[PER], int group)
+{
+	int size = (int)(r.logits.shape[1] / r.groups);
+	uint32_t left = 0;
+	float sum = 0;
+
+#pragma unroll
+	for (int p = 0; p < PER; p++)
+		left |= (uint32_t)((lane_of() + 32 * p) / size == group) << p;
+	for (int64_t j = 0; j < r.group_scores; j++) {
+		uint32_t best = 0, top, at = 0;
+
+#pragma unroll
+		for (int p = PER - 1; p >= 0; p--)
+			if (left >> p & 1 && order[p] >= best) {
+				best = order[p];
+				at = 1u << p;
+			}
+		if (takes_highest(best, left, &top))
+			left &= ~at;
+		sum += number_of(top);
+	}
+	return sum;
+}
+
+/* The best groups, a bit for each; a lane keeps the score of the group of its number. */
+template <int PER>
+static __device__ inline uint32_t
+best_groups(const struct route &r, const float (&z)[PER])
+{
+	uint32_t order[PER], mine = 0, top;
+	float lse = r.score == ROUTE_PRE_SOFTMAX ? log_sum(z) : 0;
+	bool open = lane_of() < r.groups;
+
+#pragma unroll
+	for (int p = 0; p < PER; p++) {
+		int i = lane_of() + 32 * p;
+
+		order[p] = i >= r.logits.shape[1]  ? 0
+		    : r.score == ROUTE_PRE_SOFTMAX ? order_of(expf(z[p] - lse))
+						   : order_of(score_of(r, z[p], i, true));
+	}
+	for (int g = 0; g < r.groups; g++) {
+		float sum = group_score(r, order, g);
+
+		mine = lane_of() == g ? order_of(sum) : mine;
+	}
+	for (int64_t j = 0; j < r.group_topk; j++)
+		if (takes_highest(mine, open, &top))
+			open = false;
+	return __ballot_sync(0xffffffffu, lane_of() < r.groups && !open);
 }
 
 /* The k highest, of equal ones the lower number: bit p of a lane is set where its p-th expert is
- * one of them. */
+ * one of them. They are those that a row is sent to, or without bias and groups. */
 template <int PER>
 static __device__ inline uint32_t
-choose(const struct route &r, const float (&z)[PER], bool biased)
+choose(const struct route &r, const float (&z)[PER], bool routes)
 {
-	uint32_t rank[PER], chosen = 0, left = 0;
+	uint32_t rank[PER], chosen = 0, left = 0,
+			    groups = routes && r.groups ? best_groups(r, z) : ~0u;
+	int size = r.groups ? (int)(r.logits.shape[1] / r.groups) : CU_EXPERTS;
 
 #pragma unroll
 	for (int p = 0; p < PER; p++)
 		if (lane_of() + 32 * p < r.logits.shape[1]) {
-			rank[p] = rank_of(r, z[p], lane_of() + 32 * p, biased);
+			int group = (lane_of() + 32 * p) / size;
+
+			rank[p] = groups >> group & 1
+			    ? order_of(score_of(r, z[p], lane_of() + 32 * p, routes))
+			    : 0;
 			left |= 1u << p;
 		}
 	for (int64_t j = 0; j < r.topk.shape[1]; j++) {
@@ -99,22 +199,6 @@ chosen_before(const struct route &r, int64_t row)
 	for (int64_t j = 0; j < r.topk.shape[1]; j++)
 		chosen |= (uint32_t)(topk[j] % 32 == lane_of()) << topk[j] / 32;
 	return chosen;
-}
-
-template <int PER>
-static __device__ inline float
-log_sum(const float (&z)[PER])
-{
-	float max = -INFINITY, sum = 0;
-
-#pragma unroll
-	for (int p = 0; p < PER; p++)
-		max = fmaxf(max, z[p]);
-	max = warp_max(max);
-#pragma unroll
-	for (int p = 0; p < PER; p++)
-		sum += expf(z[p] - max);
-	return max + logf(warp_sum(sum));
 }
 
 /* The sum that divides the sigmoids of the chosen. */
@@ -156,16 +240,18 @@ static __device__ inline void
 weigh(const struct route &r, const float (&z)[PER], uint32_t chosen, float (&w)[PER])
 {
 	bool sigmoid = r.score == ROUTE_SIGMOID;
-	float by;
+	float by = 0;
 
-	if (r.score == ROUTE_SOFTMAX) {
+	if (r.score == ROUTE_SOFTMAX)
 		softmax(z, chosen, w);
-		return;
-	}
-	by = sigmoid ? chosen_sum(r, z, chosen) : log_sum(z);
+	else
+		by = sigmoid ? chosen_sum(r, z, chosen) : log_sum(z);
 #pragma unroll
-	for (int p = 0; p < PER; p++)
-		w[p] = sigmoid ? logistic(z[p]) / by : expf(z[p] - by);
+	for (int p = 0; p < PER; p++) {
+		if (r.score != ROUTE_SOFTMAX)
+			w[p] = sigmoid ? logistic(z[p]) / by : expf(z[p] - by);
+		w[p] *= (float)r.scale;
+	}
 }
 
 /* --- the forward pass ------------------------------------------------------------------------- */
@@ -191,8 +277,8 @@ store_chosen(int32_t *topk, float *weight, uint32_t chosen, const float (&w)[PER
 	}
 }
 
-/* With a bias the top-k indices without it are left in the row's permutation, until these are
- * made. */
+/* With a bias or groups the top-k indices without them are left in the row's permutation, until
+ * these are made. */
 template <int PER>
 static __global__ void
 __launch_bounds__(CU_THREADS) route_rows_kernel(struct route r)
@@ -207,7 +293,7 @@ __launch_bounds__(CU_THREADS) route_rows_kernel(struct route r)
 		weigh(r, z, chosen, w);
 		store_chosen(r.chosen ? NULL : row_of<int32_t>(r.topk, row),
 		    row_of<float>(r.weight, row), chosen, w);
-		if (r.bias.data)
+		if (loads_apart(r))
 			store_chosen(
 			    row_of<int32_t>(r.permutation, row), NULL, choose(r, z, false), w);
 	}
@@ -257,7 +343,7 @@ bits_of_group(const uint32_t *line, int64_t group, int64_t groups)
 }
 
 /* part [E, blocks]: the rows of each expert in each block; load, of zeros, gets those of all, by
- * the top-k indices without the bias. */
+ * the top-k indices without bias and groups. */
 static __global__ void
 __launch_bounds__(CU_THREADS) route_count_kernel(struct route r, int32_t *part)
 {
@@ -268,7 +354,7 @@ __launch_bounds__(CU_THREADS) route_count_kernel(struct route r, int32_t *part)
 	mark(r, r.topk, map);
 	for (int x = threadIdx.x; x < experts; x += CU_THREADS)
 		part[x * (int64_t)gridDim.x + blockIdx.x] = bits_below(map + x * WORDS, BATCH);
-	if (r.bias.data) {
+	if (loads_apart(r)) {
 		__syncthreads();
 		mark(r, r.permutation, map);
 	}
@@ -350,6 +436,9 @@ check(const struct route *r)
 	    tensor_elements(&r->counts) == r->logits.shape[1] * slices_of(*r));
 	ops_require((int64_div_up(r->logits.shape[0], BATCH) + 1) * r->logits.shape[1] <=
 	    (int64_t)(CU_WORKSPACE / sizeof(int32_t)));
+	ops_require(!r->groups ||
+	    (r->logits.shape[1] % r->groups == 0 && r->groups <= 32 && r->group_topk <= r->groups &&
+		r->group_scores <= r->logits.shape[1] / r->groups));
 }
 
 /* One of six functions, the first for whose lanes the experts are few enough. */
@@ -441,12 +530,13 @@ shares(const struct route &r, struct grad_row<PER> &x)
 }
 
 /* dz: that of the weights of the chosen. Σ dw w is the same for all three: what the division by the
- * sum takes back. */
+ * sum takes back, times the scale. */
 template <int PER>
 static __device__ inline void
 weights_grad(const struct route &r, struct grad_row<PER> &x)
 {
-	float mean = 0, by = r.score == ROUTE_SIGMOID ? chosen_sum(r, x.z, x.chosen) : 1;
+	float mean = 0, by = r.score == ROUTE_SIGMOID ? chosen_sum(r, x.z, x.chosen) : 1,
+	      scale = (float)r.scale;
 
 #pragma unroll
 	for (int p = 0; p < PER; p++)
@@ -458,13 +548,13 @@ weights_grad(const struct route &r, struct grad_row<PER> &x)
 		float s = logistic(x.z[p]);
 
 		if (r.score == ROUTE_SOFTMAX)
-			x.dz[p] = chosen ? x.w[p] * (x.dw[p] - mean) : 0;
+			x.dz[p] = chosen ? x.w[p] * (x.dw[p] - mean / scale) : 0;
 		else if (r.score == ROUTE_PRE_SOFTMAX)
 			x.dz[p] = x.w[p] * x.dw[p] - x.p[p] * mean;
 		else
-			x.dz[p] = chosen
-			    ? (x.dw[p] - (r.topk.shape[1] > 1 ? mean : 0)) / by * s * (1 - s)
-			    : 0;
+			x.dz[p] = chosen ? (scale * x.dw[p] - (r.topk.shape[1] > 1 ? mean : 0)) /
+				by * s * (1 - s)
+					 : 0;
 	}
 }
 

@@ -59,6 +59,13 @@ slices_of(const struct route &r)
 	return (int)(r.permutation.shape[1] / r.topk.shape[1]);
 }
 
+/* Whether loads are of other experts than those that are chosen. */
+static __host__ __device__ inline bool
+loads_apart(const struct route &r)
+{
+	return r.bias.data || r.groups > 0;
+}
+
 /* Where the number of rows for a slice of an expert is among all counts. */
 static __device__ inline int64_t
 cell_of(const struct route &r, int64_t expert, int slice)

@@ -43,6 +43,8 @@ counts_of(const struct layer *l, const struct step *s)
 static struct route
 route_of(const struct layer *l, const struct step *s)
 {
+	const struct model_config *c = &s->e->plan.model;
+
 	return (struct route){
 		.logits = layer_buffer(l, s, MOE_LOGITS),
 		.bias = engine_weight(s->e, l->block->layer, MOE_EXPERT_BIAS),
@@ -51,7 +53,11 @@ route_of(const struct layer *l, const struct step *s)
 		.permutation = layer_buffer(l, s, MOE_PERMUTATION),
 		.counts = counts_of(l, s),
 		.load = layer_buffer(l, s, MOE_LOAD),
-		.score = score_of(&s->e->plan.model),
+		.score = score_of(c),
+		.groups = c->moe_router_num_groups,
+		.group_topk = c->moe_router_group_topk,
+		.group_scores = c->moe_router_group_scores,
+		.scale = model_topk_scale(c),
 		.chosen = s->recomputes,
 	};
 }

@@ -7,10 +7,16 @@
 /*
  * The experts of R rows of logits: those of the k highest scores, of equal ones those of lower
  * number. A score is a logit, or with ROUTE_SIGMOID its sigmoid plus the bias of the expert. The
- * weights of the chosen: ROUTE_SOFTMAX, the softmax of their logits; ROUTE_PRE_SOFTMAX, their part
- * of the softmax of all E; ROUTE_SIGMOID, their sigmoids divided by the sum of these, or as they
- * are where k is 1. Row r belongs to balancing group r % S.
- * Source: Shazeer 2017 arXiv:1701.06538; Wang 2024 arXiv:2408.15664; docs/math.md 5.1.
+ * weights of the chosen, times `scale`: ROUTE_SOFTMAX, the softmax of their logits;
+ * ROUTE_PRE_SOFTMAX, their part of the softmax of all E; ROUTE_SIGMOID, their sigmoids divided by
+ * the sum of these, or as they are where k is 1. Row r belongs to balancing group r % S.
+ *
+ * With groups only the experts of the `group_topk` best groups are chosen. Group g has the experts
+ * g E / groups to (g + 1) E / groups - 1, and its score is the sum of its `group_scores` highest
+ * scores, which for ROUTE_PRE_SOFTMAX are parts of the softmax; of equal ones the lower number is
+ * better.
+ * Source: Shazeer 2017 arXiv:1701.06538; Wang 2024 arXiv:2408.15664; groups as in Megatron-LM
+ * core/transformer/moe/moe_utils.py, group_limited_topk; docs/math.md 5.1.
  */
 enum route_score { ROUTE_SOFTMAX, ROUTE_PRE_SOFTMAX, ROUTE_SIGMOID };
 struct route {
@@ -25,10 +31,12 @@ struct route {
 	 * i % n of those of number i / n of p / n equal ranges. */
 	struct tensor counts;
 	/* I32 [S,E]: by balancing group the rows that choose each expert by their scores without
-	 * the bias */
+	 * the bias, of all groups */
 	struct tensor load;
 	enum route_score score;
-	/* topk is read; all else follows from it and, with a bias, load from the logits */
+	int64_t groups, group_topk, group_scores; /* 0: all experts are one */
+	double scale;
+	/* topk is read; all else follows from it, and with a bias or groups load from the logits */
 	bool chosen;
 };
 
