@@ -230,6 +230,7 @@ put_recipe(struct str *out, const struct model_config *c)
 	}
 	put_layers(out, "window_attn_skip_freq", c->num_layers, &c->window_attn_skip_freq,
 	    &pattern_attention);
+	put_text(out, "softmax_type", softmax_type_names[c->softmax_type]);
 	put_layers(out, "no_rope_freq", c->num_layers, &c->no_rope_freq, &pattern_no_rope);
 }
 

@@ -58,13 +58,15 @@ static double
 implementation(const struct run_case *r)
 {
 	const struct model_config *c = r->model;
-	bool capped = c->attn_logit_softcapping > 0;
+	bool capped = c->attn_logit_softcapping > 0,
+	     tiled = capped || r->shape->reset_attention_mask || c->attention_dropout > 0 ||
+	    c->softmax_type != SOFTMAX_VANILLA;
 
 	if (!r->hw->hopper)
 		return 1;
 	if (hopper_serves(c, r->shape, true))
 		return capped ? 0.75 : 1;
-	return capped || r->shape->reset_attention_mask || c->attention_dropout > 0 ? 0.27 : 0.9;
+	return tiled ? 0.27 : 0.9;
 }
 
 /* A quarter of the time is the forward pass's: docs/gpu.md 1.6. */

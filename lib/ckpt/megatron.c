@@ -67,6 +67,8 @@ static const struct row rows[] = {
 	    { "embedding.position_embeddings.weight" } },
 	{ LOCAL, LAYER "input_layernorm.weight", 1, { "input_layernorm.weight" } },
 	{ LOCAL, LAYER "input_layernorm.bias", 1, { "input_layernorm.bias" } },
+	{ ALL, LAYER "self_attention.core_attention.softmax_offset", 1,
+	    { "self_attention.core_attention.softmax_offset" } },
 	{ ALL, LAYER "self_attention.linear_proj.weight", 1,
 	    { "self_attention.linear_proj.weight" } },
 	{ ALL, LAYER "self_attention.linear_proj.bias", 1, { "self_attention.linear_proj.bias" } },

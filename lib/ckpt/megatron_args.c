@@ -46,7 +46,6 @@ static const struct {
 	{ "experimental_attention_variant", NULL, "another attention" },
 	{ "linear_attention_freq", NULL, "linear attention" },
 	{ "attention_output_gate", NULL, "a gate after attention" },
-	{ "softmax_type", "vanilla", "another softmax" },
 	{ "qk_l2_norm", NULL, "L2 norms of q and k" },
 	{ "apply_residual_connection_post_layernorm", NULL, "another residual stream" },
 	{ "enable_mhc_connections", NULL, "several residual streams" },

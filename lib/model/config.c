@@ -32,6 +32,7 @@ const char *const position_names[] = { "learned_absolute", "rope", "none", NULL 
 const char *const position_words[] = { "absolute", "learned_absolute", "rotary", "rope", NULL };
 const char *const norm_placement_names[] = { "pre", "both", "post", NULL };
 const char *const rope_scaling_names[] = { "none", "linear", "llama3", "yarn", "longrope", NULL };
+const char *const softmax_type_names[] = { "vanilla", "off-by-one", "learnable", NULL };
 const char *const router_score_names[] = { "softmax", "sigmoid", NULL };
 const char *const balancing_names[] = { "aux_loss", "seq_aux_loss", "none", "global_aux_loss",
 	"sinkhorn", "quantile_balancing", NULL };

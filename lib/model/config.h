@@ -28,6 +28,9 @@ enum activation {
 enum position { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE };
 /* Where a block has a norm: of its input, of its branch before the residual sum, or of both. */
 enum norm_placement { NORM_PLACEMENT_PRE, NORM_PLACEMENT_BOTH, NORM_PLACEMENT_POST };
+/* What the softmax of attention has besides the scores of keys: nothing, a score of 0, or one that
+ * each head learns. */
+enum softmax_type { SOFTMAX_VANILLA, SOFTMAX_OFF_BY_ONE, SOFTMAX_LEARNABLE };
 enum rope_scaling {
 	ROPE_SCALING_NONE,
 	ROPE_SCALING_LINEAR,
@@ -69,7 +72,7 @@ extern const char *const normalization_names[], *const activation_names[];
 extern const char *const position_names[], *const rope_scaling_names[];
 extern const char *const position_words[]; /* other programs', for .alias of a row */
 extern const char *const norm_placement_names[], *const router_score_names[];
-extern const char *const balancing_names[];
+extern const char *const balancing_names[], *const softmax_type_names[];
 
 /* Token ids; count 0: none. */
 enum { ID_LIST_MAX = 16 };

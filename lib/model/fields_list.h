@@ -197,6 +197,11 @@
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
 	   "c of c tanh(x / c) over the scores of attention; 0: none. cuDNN does not serve such " \
 	   "attention, own kernels do") \
+	DO(CHOICE, S, M, "softmax-type", enum softmax_type, softmax_type, softmax_type_names, \
+	   "vanilla", MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "one more score in each softmax of attention, which no value belongs to: 0 " \
+	   "(off-by-one), or a number that each head learns (learnable). cuDNN does not serve " \
+	   "such attention, own kernels do") \
 	DO(NUM, S, M, "final-logit-softcapping", final_logit_softcapping, 0, INFINITY, NULL, \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, "the same over the logits") \
 	/* 0: 1, and of the scores the -1/2 power of the width */ \

@@ -40,6 +40,7 @@ struct problem {
 	struct bench_model m;
 	const int *documents; /* NULL: none */
 	int64_t window;       /* 0: none */
+	bool sinks;
 };
 
 /* Besides those of the models. */
@@ -50,6 +51,10 @@ static const struct problem shapes[] = {
 	{ { .b = 4, .s = 4096, .n = 32, .g = 8, .d = 128 }, NULL, 128 },
 	{ { .b = 8, .s = 4096, .n = 32, .g = 8, .d = 64 }, NULL, 128 },
 	{ { .b = 4, .s = 4096, .n = 32, .g = 8, .d = 128, .softcap = 50 }, NULL, 0 },
+	{ { .b = 4, .s = 4096, .n = 64, .g = 8, .d = 64 }, NULL, 0 },
+	{ { .b = 4, .s = 4096, .n = 64, .g = 8, .d = 64 }, NULL, 0, true },
+	{ { .b = 4, .s = 4096, .n = 64, .g = 8, .d = 64 }, NULL, 128 },
+	{ { .b = 4, .s = 4096, .n = 64, .g = 8, .d = 64 }, NULL, 128, true },
 	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 128 }, equal, 0 },
 	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 128 }, mixed, 0 },
 	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 64 }, equal, 0 },
@@ -89,6 +94,18 @@ set_documents(struct solver *s, const int *lengths)
 	free(starts);
 }
 
+/* A sink for each head, with its gradient. */
+static void
+set_sinks(struct solver *s)
+{
+	struct tensor *all[] = { &s->a.fwd.sink, &s->a.dsink };
+
+	for (int i = 0; i < 2; i++) {
+		*all[i] = rig_vector(&s->r, DTYPE_F32, s->a.fwd.num_heads);
+		s->r.st->ops->fill(s->r.st, &(struct fill){ *all[i], 1 });
+	}
+}
+
 /* False where the device does not open, or cuDNN would need too much memory. */
 static bool
 solver_open(struct solver *s, const struct backend *b, const struct problem *p, size_t i)
@@ -115,6 +132,8 @@ solver_open(struct solver *s, const struct backend *b, const struct problem *p, 
 	s->a.fwd.window = p->window;
 	if (p->documents)
 		set_documents(s, p->documents);
+	if (p->sinks)
+		set_sinks(s);
 	if (solvers[i].choice == ATTENTION_HOPPER) {
 		const struct attention_shape a = { m->b, m->s, m->s, m->n, m->g, m->d, true,
 			config.deterministic };
@@ -190,6 +209,8 @@ add_name(struct str *s, const struct problem *p)
 		str_addf(s, " with a window of %d", (int)p->window);
 	if (m->softcap > 0)
 		str_addf(s, ", capped");
+	if (p->sinks)
+		str_addf(s, ", sinks");
 }
 
 /* One row; a pass that was not measured has none. */
@@ -238,7 +259,7 @@ takes(enum attention_choice choice, const struct problem *p)
 	switch (choice) {
 	case ATTENTION_TILED: return true;
 	case ATTENTION_HOPPER: return hopper_takes(p->m.d, capped);
-	default: return p->m.d <= 128 && !capped && !p->documents;
+	default: return p->m.d <= 128 && !capped && !p->documents && !p->sinks;
 	}
 }
 

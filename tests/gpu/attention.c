@@ -31,6 +31,7 @@ struct shape {
 	int before;
 	double cap;
 	double sharp; /* scores are multiplied by as much; 0: by 1 */
+	bool sinks;
 };
 
 static const struct shape fixed[] = {
@@ -64,6 +65,12 @@ static const struct shape fixed[] = {
 	{ 200, 2, 4, 1, 256, 70, 0.2, true, 0, 0.9 },
 	{ 450, 1, 2, 2, 192, 0, 0.1, false, 0, 0 },
 	{ 65, 1, 3, 3, 136, 0, 0, true, 30, 0 },
+	{ 1, 2, 4, 2, 64, 0, 0, false, 0, 0, 0, true },
+	{ 300, 2, 8, 1, 64, 128, 0, false, 0, 0, 0, true },
+	{ 259, 1, 4, 4, 96, 0, 0.2, true, 0, 0, 0, true },
+	{ 333, 2, 4, 2, 128, 0, 0, true, 100, 0.9, 0, true },
+	{ 200, 1, 3, 1, 33, 50, 0, false, 0, 1, 0, true },
+	{ 190, 2, 4, 2, 256, 70, 0, true, 0, 0, 0, true },
 };
 /* Times a peer's error. The tiled kernels round a row's largest weight when it is 1, exactly; ours
  * when it is up to 2^8. Emulated in double, errors of dq then are up to 4.7 times as large. */
@@ -74,10 +81,11 @@ enum { FIXED = sizeof fixed / sizeof *fixed, RANDOM = 10, HOPPER = 400, PASSES =
 /* The inputs of a problem, and the results of one solution, on the host in double. */
 struct values {
 	double *qkv, *dout; /* [R, row], [R, n d] */
+	double *sinks;      /* [n] */
 	int32_t *first;     /* [R] */
 };
 struct result {
-	double *out, *lse, *dqkv;
+	double *out, *lse, *dqkv, *dsinks;
 };
 
 /* How to solve it. */
@@ -140,6 +148,40 @@ fill_documents(int32_t *first, const struct shape *c)
 		}
 }
 
+/* Sinks of all sizes: of every fourth head almost all of a row's weight is its own. */
+static void
+fill_sinks(double *x, int n)
+{
+	fill(x, n, DTYPE_F32, 2);
+	for (int i = 0; i < n; i++)
+		x[i] = i % 4 == 3 ? 20 : 2 * x[i] + 1;
+}
+
+/* The values of a problem in a type, freed by values_free. */
+static struct values
+values_new(const struct shape *c, enum dtype dtype)
+{
+	int64_t rows = (int64_t)c->s * c->b, width = (int64_t)(c->n + 2 * c->g) * c->d;
+	struct values v = { mem_alloc((size_t)(rows * width), sizeof(double)),
+		mem_alloc((size_t)(rows * c->n * c->d), sizeof(double)),
+		mem_alloc((size_t)c->n, sizeof(double)), mem_alloc((size_t)rows, 4) };
+
+	fill(v.qkv, rows * width, dtype, 0);
+	fill(v.dout, rows * c->n * c->d, dtype, 1);
+	fill_sinks(v.sinks, c->n);
+	fill_documents(v.first, c);
+	return v;
+}
+
+static void
+values_free(struct values *v)
+{
+	free(v->qkv);
+	free(v->dout);
+	free(v->sinks);
+	free(v->first);
+}
+
 /* A problem on a device. */
 struct rig {
 	const struct solver *how;
@@ -147,7 +189,7 @@ struct rig {
 	struct stream *st;
 	struct attention_grad a;
 	struct tensor qkv, dqkv, out, dout; /* with gaps */
-	struct tensor first;
+	struct tensor first, sinks, dsinks;
 };
 
 /* Device memory full of 0xff: NaN in every type. */
@@ -185,6 +227,15 @@ statistics(struct rig *r, const struct shape *c)
 	int64_t queries = c->s - c->before;
 
 	return tensor_2d(poisoned(r, (size_t)(n * queries) * dtype_size(real)), real, n, queries);
+}
+
+/* A real number for each head, as a matrix of one row. */
+static struct tensor
+vector(struct rig *r, int64_t n)
+{
+	enum dtype real = r->how->dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+
+	return tensor_2d(poisoned(r, (size_t)n * dtype_size(real)), real, 1, n);
 }
 
 /* Copies a matrix in or out, with its gaps. `host` has no gaps; poison says whether the gaps are
@@ -283,6 +334,13 @@ set_up(struct rig *r, const struct shape *c, const struct values *v)
 		t->first = r->first = tensor_1d(poisoned(r, (size_t)rows * 4), DTYPE_I32, rows);
 		r->how->backend->copy_in(r->st, t->first.data, v->first, (size_t)rows * 4);
 	}
+	if (c->sinks) {
+		r->sinks = vector(r, c->n);
+		r->dsinks = vector(r, c->n);
+		copy(r, &r->sinks, v->sinks, true);
+		t->sink = tensor_flat(&r->sinks);
+		r->a.dsink = tensor_flat(&r->dsinks);
+	}
 	r->a.dout = r->dout;
 	r->a.delta = statistics(r, c);
 	if (r->how->workspace)
@@ -302,7 +360,8 @@ result_new(const struct shape *c)
 
 	return (struct result){ mem_zalloc(rows * (size_t)(c->n * c->d), sizeof(double)),
 		mem_zalloc(rows * (size_t)c->n, sizeof(double)),
-		mem_zalloc(rows * (size_t)width_of(c), sizeof(double)) };
+		mem_zalloc(rows * (size_t)width_of(c), sizeof(double)),
+		mem_zalloc((size_t)c->n, sizeof(double)) };
 }
 
 static void
@@ -311,6 +370,7 @@ result_free(struct result *x)
 	free(x->out);
 	free(x->lse);
 	free(x->dqkv);
+	free(x->dsinks);
 }
 
 static void
@@ -326,7 +386,18 @@ rig_close(struct rig *r)
 	b->release(r->device, r->a.delta.data);
 	b->release(r->device, r->a.work.data);
 	b->release(r->device, r->first.data);
+	b->release(r->device, r->sinks.data);
+	b->release(r->device, r->dsinks.data);
 	b->close(r->device);
+}
+
+/* The backward pass, with gradients of sinks that begin at 0. */
+static void
+run_backward(struct rig *r)
+{
+	if (r->dsinks.data)
+		r->st->ops->fill(r->st, &(struct fill){ r->dsinks, 0 });
+	r->st->ops->attention_bwd(r->st, &r->a);
 }
 
 /* Both passes, each queued `times` times, which must not change the result. A device error and a
@@ -355,7 +426,7 @@ solve(const struct shape *c, const struct values *v, const struct solver *how, i
 	for (int i = 0; i < times; i++)
 		r.st->ops->attention_fwd(r.st, &r.a.fwd);
 	for (int i = 0; i < times && !how->forward; i++)
-		r.st->ops->attention_bwd(r.st, &r.a);
+		run_backward(&r);
 	check_count++;
 	if (how->backend->sync(r.st, &e) < 0) {
 		check_failures++;
@@ -364,6 +435,8 @@ solve(const struct shape *c, const struct values *v, const struct solver *how, i
 	CHECK(copy(&r, &r.out, x.out, false));
 	if (!how->forward)
 		CHECK(copy(&r, &r.dqkv, x.dqkv, false));
+	if (!how->forward && c->sinks)
+		copy(&r, &r.dsinks, x.dsinks, false);
 	clear_skipped(c, &x);
 	copy(&r, &r.a.fwd.lse, x.lse, false);
 	rig_close(&r);
@@ -416,10 +489,52 @@ print_worst(const struct part *p)
 	    p->got[row * p->width + column], p->want[row * p->width + column]);
 }
 
+/* The size of the gradients of sinks as sums of numbers of either sign: the terms' squares, added.
+ * Where they cancel, their rounding does not. */
+static double
+size_of_sinks(const struct shape *c, const struct values *v, const struct result *want)
+{
+	int64_t q = (int64_t)c->n * c->d, queries = c->s - c->before;
+	double size = 0;
+
+	for (int64_t i = 0; i < queries * c->b * c->n; i++) {
+		int64_t head = i % c->n, row = i / c->n + (int64_t)c->before * c->b,
+			at = (row % c->b * c->n + head) * queries + row / c->b - c->before;
+		double delta = 0;
+
+		for (int64_t k = row * q + head * c->d; k < row * q + (head + 1) * c->d; k++)
+			delta += want->out[k] * v->dout[k];
+		delta *= exp(v->sinks[head] - want->lse[at]);
+		size += delta * delta;
+	}
+	return size;
+}
+
+/* Gradients of sinks are near the reference. */
+static void
+compare_sinks(const struct shape *c, const struct solver *how, const struct values *v,
+    const struct result *got, const struct result *want, double limit)
+{
+	double error = 0, size = 0, e;
+
+	for (int i = 0; i < c->n; i++) {
+		error += pow(got->dsinks[i] - want->dsinks[i], 2);
+		size += want->dsinks[i] * want->dsinks[i];
+	}
+	e = error / fmax(fmax(size, size_of_sinks(c, v, want)), 1e-20);
+	check_count++;
+	if (e <= limit)
+		return;
+	check_failures++;
+	fprintf(stderr, "%s %s, s %d before %d b %d n %d g %d d %d: dsink is off by %g\n",
+	    choice_names[how->choice], dtype_name(how->dtype), c->s, c->before, c->b, c->n, c->g,
+	    c->d, e);
+}
+
 /* All results of a solution are near the reference. */
 static void
-compare(const struct shape *c, const struct solver *how, const struct result *got,
-    const struct result *want)
+compare(const struct shape *c, const struct solver *how, const struct values *v,
+    const struct result *got, const struct result *want)
 {
 	int64_t rows = rows_of(c), width = width_of(c), q = (int64_t)c->n * c->d,
 		k = (int64_t)c->g * c->d;
@@ -450,12 +565,14 @@ compare(const struct shape *c, const struct solver *how, const struct result *go
 		print_worst(&parts[i]);
 		fprintf(stderr,
 		    "%s %s%s, s %d before %d b %d n %d g %d d %d window %d drop %g cap %g "
-		    "sharp %g%s: %s is off by %g\n",
+		    "sharp %g%s%s: %s is off by %g\n",
 		    choice_names[how->choice], dtype_name(how->dtype),
 		    how->deterministic ? " deterministic" : "", c->s, c->before, c->b, c->n, c->g,
 		    c->d, c->window, c->drop, c->cap, c->sharp, c->documents ? " documents" : "",
-		    parts[i].name, e);
+		    c->sinks ? " sinks" : "", parts[i].name, e);
 	}
+	if (c->sinks && !how->forward)
+		compare_sinks(c, how, v, got, want, limit);
 }
 
 /* Another run, with each pass queued several times, gives the same bits. */
@@ -469,6 +586,7 @@ compare_bits(
 	CHECK(!memcmp(again.out, x->out, rows * (size_t)(c->n * c->d) * sizeof(double)));
 	CHECK(!memcmp(again.lse, x->lse, rows * (size_t)c->n * sizeof(double)));
 	CHECK(!memcmp(again.dqkv, x->dqkv, rows * (size_t)width_of(c) * sizeof(double)));
+	CHECK(!memcmp(again.dsinks, x->dsinks, (size_t)c->n * sizeof(double)));
 	result_free(&again);
 }
 
@@ -479,7 +597,7 @@ test_solver(const struct shape *c, const struct values *v, const struct solver *
 {
 	struct result x = solve(c, v, how, 1);
 
-	compare(c, how, &x, want);
+	compare(c, how, v, &x, want);
 	if (how->choice != ATTENTION_LIBRARY || how->deterministic)
 		compare_bits(c, how, v, &x);
 	result_free(&x);
@@ -523,18 +641,12 @@ static void
 test_shape(
     const struct backend *b, const struct shape *c, enum dtype dtype, bool library, bool hopper)
 {
-	int64_t rows = rows_of(c);
-	struct values v = { mem_alloc((size_t)(rows * width_of(c)), sizeof(double)),
-		mem_alloc((size_t)(rows * c->n * c->d), sizeof(double)),
-		mem_alloc((size_t)rows, 4) };
+	struct values v = values_new(c, dtype);
 	struct solver oracle = { &backend_cpu, DTYPE_F64, ATTENTION_BEST, false, 0, false };
 	struct solver how = { b, dtype, ATTENTION_PLAIN, false, 0, false };
 	bool half = dtype != DTYPE_F32 && c->d % 8 == 0;
 	struct result want;
 
-	fill(v.qkv, rows * width_of(c), dtype, 0);
-	fill(v.dout, rows * c->n * c->d, dtype, 1);
-	fill_documents(v.first, c);
 	want = solve(c, &v, &oracle, 1);
 	test_solver(c, &v, &how, &want);
 	how.choice = ATTENTION_TILED;
@@ -546,7 +658,7 @@ test_shape(
 		test_solver(c, &v, &how, &want);
 	how.choice = ATTENTION_LIBRARY;
 	for (int i = 0; library && half && c->d <= 128 && c->s - c->before > 1 && !c->documents &&
-	     c->drop == 0 && c->cap == 0 && i < 2;
+	     c->drop == 0 && c->cap == 0 && !c->sinks && i < 2;
 	     i++) {
 		how.deterministic = i;
 		how.workspace = workspace(c, i);
@@ -557,9 +669,7 @@ test_shape(
 	how = (struct solver){ b, dtype, ATTENTION_BEST, false, 0, false };
 	test_solver(c, &v, &how, &want);
 	result_free(&want);
-	free(v.qkv);
-	free(v.dout);
-	free(v.first);
+	values_free(&v);
 }
 
 /* All head sizes, ratios 1, 4 and 8, and lengths that are multiples of no tile. */
@@ -581,7 +691,8 @@ random_shape(unsigned long seed, int i)
 		.drop = x[6] % 4 == 0 ? 0.15 : 0,
 		.documents = x[7] % 3 == 0,
 		.before = x[7] / 3 % 2 ? (int)(x[7] / 6) % (2 + (int)(x[0] % 400)) : 0,
-		.cap = x[6] / 4 % 4 == 0 ? 1.5 : 0 };
+		.cap = x[6] / 4 % 4 == 0 ? 1.5 : 0,
+		.sinks = x[3] / 3 % 2 };
 }
 
 /* For the kernels for Hopper: lengths around the ends of their tiles, with all other options. */
@@ -604,26 +715,21 @@ hopper_shape(unsigned long seed, int i)
 		.documents = x[7] % 2,
 		.before = x[5] % 2 ? 1 + x[5] % 513 / 2 * 2 : 0,
 		.cap = x[8] % 4 == 0 && heads[x[4] % 9] > 64 ? 1.5 : 0,
-		.sharp = x[8] % 4 == 1 ? 12 : 0 };
+		.sharp = x[8] % 4 == 1 ? 12 : 0,
+		.sinks = x[7] / 2 % 2 };
 }
 
 /* The passes for Hopper against the CPU. */
 static void
 test_hopper(const struct backend *b, const struct shape *c, enum dtype dtype, bool together)
 {
-	int64_t rows = rows_of(c);
-	struct values v = { mem_alloc((size_t)(rows * width_of(c)), sizeof(double)),
-		mem_alloc((size_t)(rows * c->n * c->d), sizeof(double)),
-		mem_alloc((size_t)rows, 4) };
+	struct values v = values_new(c, dtype);
 	struct solver oracle = { &backend_cpu, DTYPE_F64, ATTENTION_BEST, false, 0, false },
 		      how = { b, dtype, ATTENTION_HOPPER, false, workspace_for_hopper(c), false,
 			      together };
 	struct solver tiled = { b, dtype, ATTENTION_TILED, false, 0, false, false, NULL };
-	struct result want, peer = { NULL, NULL, NULL };
+	struct result want, peer = { NULL, NULL, NULL, NULL };
 
-	fill(v.qkv, rows * width_of(c), dtype, 0);
-	fill(v.dout, rows * c->n * c->d, dtype, 1);
-	fill_documents(v.first, c);
 	want = solve(c, &v, &oracle, 1);
 	if (c->sharp > 0)
 		peer = solve(c, &v, &tiled, 1);
@@ -631,9 +737,7 @@ test_hopper(const struct backend *b, const struct shape *c, enum dtype dtype, bo
 	test_solver(c, &v, &how, &want);
 	result_free(&peer);
 	result_free(&want);
-	free(v.qkv);
-	free(v.dout);
-	free(v.first);
+	values_free(&v);
 }
 
 /* --- equal bits ------------------------------------------------------------------------------- */
@@ -649,8 +753,8 @@ static const struct shape repeated[] = {
 	{ 513, 4, 8, 8, 128, 0, 0, false, 0, 1.5 },
 	{ 4096, 1, 2, 1, 128, 0, 0, false, 0, 0 },
 	{ 1024, 4, 12, 12, 64, 0, 0, false, 0, 0 },
-	{ 2000, 2, 8, 2, 64, 0, 0, false, 0, 0 },
-	{ 1100, 1, 4, 1, 40, 100, 0, true, 77, 0 },
+	{ 2000, 2, 8, 2, 64, 0, 0, false, 0, 0, 0, true },
+	{ 1100, 1, 4, 1, 40, 100, 0, true, 77, 0, 0, true },
 };
 enum { REPEATED = sizeof repeated / sizeof *repeated };
 
@@ -706,8 +810,9 @@ beside_close(struct beside *r)
 static int
 count_other_bits(struct rig *r, const struct beside *other, unsigned char *want, int passes)
 {
-	const struct tensor *t = &r->dqkv;
-	size_t bytes = (size_t)(t->shape[0] * t->stride[0]) * dtype_size(t->dtype);
+	const struct tensor *t = &r->dqkv, *sinks = &r->dsinks;
+	size_t size = (size_t)(t->shape[0] * t->stride[0]) * dtype_size(t->dtype),
+	       bytes = size + (sinks->data ? tensor_bytes(sinks) : 0);
 	unsigned char *x = mem_alloc(bytes, 1);
 	int differ = 0;
 	struct err e;
@@ -715,8 +820,10 @@ count_other_bits(struct rig *r, const struct beside *other, unsigned char *want,
 	for (int i = 0; i < passes; i++) {
 		if (other)
 			beside_work(other);
-		r->st->ops->attention_bwd(r->st, &r->a);
-		r->how->backend->copy_out(r->st, x, t->data, bytes);
+		run_backward(r);
+		r->how->backend->copy_out(r->st, x, t->data, size);
+		if (sinks->data)
+			r->how->backend->copy_out(r->st, x + size, sinks->data, bytes - size);
 		if (r->how->backend->sync(r->st, &e) < 0) {
 			fprintf(stderr, "%s\n", e.msg);
 			exit(1);
@@ -741,20 +848,16 @@ test_bits(const struct backend *b, const struct shape *c, enum dtype dtype, int 
 		.num_threads = 1, .dtype = dtype, .attention = ATTENTION_HOPPER
 	};
 	struct solver how = { b, dtype, ATTENTION_HOPPER, false, workspace_for_hopper(c), false };
-	int64_t rows = rows_of(c);
-	struct values v = { mem_alloc((size_t)(rows * width_of(c)), sizeof(double)),
-		mem_alloc((size_t)(rows * c->n * c->d), sizeof(double)),
-		mem_alloc((size_t)rows, 4) };
-	unsigned char *want = mem_zalloc(1 + (size_t)(rows * (width_of(c) + GAP)) * 2, 1);
+	struct values v = values_new(c, dtype);
+	size_t bytes = 1 + (size_t)(rows_of(c) * (width_of(c) + GAP)) * 2 +
+	    (c->sinks ? (size_t)c->n * sizeof(float) : 0);
+	unsigned char *want = mem_zalloc(bytes, 1);
 	struct beside other = beside_open(b);
 	uint64_t hash = 14695981039346656037u;
 	int n;
 	struct rig r = { .how = &how };
 	struct err e;
 
-	fill(v.qkv, rows * width_of(c), dtype, 0);
-	fill(v.dout, rows * c->n * c->d, dtype, 1);
-	fill_documents(v.first, c);
 	r.device = b->open(&config, &e);
 	r.st = b->stream(r.device, STREAM_COMPUTE);
 	set_up(&r, c, &v);
@@ -773,7 +876,7 @@ test_bits(const struct backend *b, const struct shape *c, enum dtype dtype, int 
 		    passes / 5);
 	}
 	gpu_attention_run(r.device, (struct hopper_run){ 0, false, c->s % 1000 == 0 });
-	for (size_t i = 1; i < 1 + (size_t)(rows * (width_of(c) + GAP)) * 2; i++)
+	for (size_t i = 1; i < bytes; i++)
 		hash = (hash ^ want[i]) * 1099511628211u;
 	n = count_other_bits(&r, NULL, want, passes / 10);
 	printf("s %d n %d d %d: bits %016llx; %d of %d differ without turns\n", c->s, c->n, c->d,
@@ -781,9 +884,7 @@ test_bits(const struct backend *b, const struct shape *c, enum dtype dtype, int 
 	fflush(stdout);
 	rig_close(&r);
 	beside_close(&other);
-	free(v.qkv);
-	free(v.dout);
-	free(v.first);
+	values_free(&v);
 	free(want);
 	return n;
 }
@@ -799,8 +900,7 @@ test_refused(const struct backend *b)
 	};
 	struct shape c = { 5, 1, 1, 1, 33, 0, 0, false, 0, 0 };
 	struct solver how = { b, DTYPE_BF16, ATTENTION_TILED, false, 0, false };
-	struct values v = { mem_zalloc(5 * 99, sizeof(double)), mem_zalloc(5 * 33, sizeof(double)),
-		NULL };
+	struct values v = values_new(&c, DTYPE_BF16);
 	struct rig r = { .how = &how };
 	struct err e = { "" };
 
@@ -810,8 +910,7 @@ test_refused(const struct backend *b)
 	r.st->ops->attention_fwd(r.st, &r.a.fwd);
 	CHECK(b->sync(r.st, &e) < 0 && strstr(e.msg, "does not take this shape"));
 	rig_close(&r);
-	free(v.qkv);
-	free(v.dout);
+	values_free(&v);
 }
 
 /* True when the library supports the shape. Version 9.14.0 is never called with windows:

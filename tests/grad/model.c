@@ -46,6 +46,9 @@ static const char *const cases[] = {
 	"qk-layernorm\nnormalization RMSNorm\nposition-embedding-type rope\nnum-query-groups 2\n"
 	"attention-dropout 0\nhidden-dropout 0\n",
 	"qk-layernorm\nrecompute-activations\nattention-dropout 0.1\nhidden-dropout 0\n",
+	"softmax-type learnable\nnum-query-groups 2\nwindow-size 3\nwindow-attn-skip-freq 2\n"
+	"attention-dropout 0\nhidden-dropout 0\n",
+	"softmax-type off-by-one\nattention-dropout 0.1\nhidden-dropout 0\n",
 	"position-embedding-type rope\nrotary-base 100\nrope-scaling-type yarn\nyarn-beta-fast 2\n"
 	"rope-scaling-factor 4\nrope-original-positions 8\nyarn-attention-factor 1.5\n"
 	"add-qkv-bias\ndisable-bias-linear\nattention-dropout 0\nhidden-dropout 0\n",

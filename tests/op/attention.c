@@ -2,9 +2,9 @@
 #include "tests/gpu/rig.h"
 #include "tests/op/op.h"
 
-/* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta, 6 first with DOCUMENTS; rows is S, inner the
- * position of the first query ------------------------------------------------------------------ */
-enum { DOCUMENTS = 1 };
+/* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta, 6 first with DOCUMENTS, 7 sinks with SINKS;
+ * rows is S, inner the position of the first query --------------------------------------------- */
+enum { DOCUMENTS = 1, SINKS = 2 };
 
 /* Documents of 1 to about 100 tokens, different in every sample: one begins at a position with
  * probability 1 / 16, less often after position 256. */
@@ -31,6 +31,11 @@ attention_declare(struct problem *p)
 	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(rows, q));
 	for (int i = 4; i < 6; i++)
 		slot_add(p, i, SLOT_SCRATCH, 0, SHAPE((int64_t)c->batch * c->heads, c->rows));
+	/* up to one that leaves little to the keys */
+	if (c->flags & SINKS) {
+		slot_add(p, 7, SLOT_INPUT, SLOT_REAL | VECTOR_PARAM, SHAPE(c->heads, 1));
+		p->slot[7].value[c->heads - 1] = c->head_dim % 3 ? 2.5 : 8;
+	}
 	if (!(c->flags & DOCUMENTS))
 		return;
 	slot_add(p, 6, SLOT_IDS, SLOT_VECTOR, SHAPE(rows, 1));
@@ -49,6 +54,7 @@ attention_of(struct problem *p)
 		.k = *T(1),
 		.v = *T(2),
 		.first = *T(6),
+		.sink = *T(7),
 		.micro_batch = c->batch,
 		.num_heads = c->heads,
 		.num_groups = c->groups,
@@ -75,6 +81,7 @@ attention_backward(struct problem *p)
 		.dq = *G(0),
 		.dk = *G(1),
 		.dv = *G(2),
+		.dsink = *G(7),
 		.delta = *T(5) };
 
 	p->ops->attention_bwd(p->st, &a);
@@ -101,7 +108,7 @@ expect_attention(const struct problem *p, int64_t row, int64_t column)
 	int64_t sample = row % c->batch, query = c->inner + row / c->batch;
 	int64_t head = column / c->head_dim;
 	int64_t v = head * c->groups / c->heads * c->head_dim + column % c->head_dim;
-	double total = 0, sum = 0;
+	double total = c->flags & SINKS ? exp(value_at(p, 7, head, 0)) : 0, sum = 0;
 
 	for (int64_t key = 0; key <= query; key++) {
 		int64_t index =
@@ -265,6 +272,14 @@ const struct op_case cases[] = {
 	    .head_dim = 8, .drop = 0.2, .cap = 2 },
 	{ &attention_test, CASE_BOTH, .rows = 70, .inner = 80, .batch = 2, .heads = 2, .groups = 2,
 	    .head_dim = 8, .cap = 1 },
+	{ &attention_test, CASE_BOTH, .rows = 40, .batch = 2, .heads = 2, .groups = 1,
+	    .head_dim = 4, .flags = SINKS },
+	{ &attention_test, CASE_BOTH, .rows = 150, .batch = 2, .heads = 4, .groups = 1,
+	    .head_dim = 8, .window = 30, .flags = SINKS | DOCUMENTS },
+	{ &attention_test, CASE_BOTH, .rows = 70, .inner = 80, .batch = 2, .heads = 3, .groups = 3,
+	    .head_dim = 6, .cap = 1, .flags = SINKS },
+	{ &attention_test, CASE_BOTH, .rows = 67, .inner = 35, .batch = 1, .heads = 2, .groups = 1,
+	    .head_dim = 8, .window = 30, .drop = 0.2, .flags = SINKS },
 	{ &attention_test, CASE_LARGE, .rows = 200, .batch = 1, .heads = 2, .groups = 1,
 	    .head_dim = 64 },
 	{ &attention_test, CASE_LARGE, .rows = 129, .batch = 2, .heads = 4, .groups = 2,
@@ -279,6 +294,8 @@ const struct op_case cases[] = {
 	CHECKED(CASE_CPU, test_scores),
 	{ &attention_test, CASE_TIME, .rows = 4096, .batch = 2, .heads = 32, .groups = 8,
 	    .head_dim = 128 },
+	{ &attention_test, CASE_LARGE, .rows = 333, .batch = 2, .heads = 8, .groups = 1,
+	    .head_dim = 64, .window = 128, .flags = SINKS },
 	{ &attention_test, CASE_TIME, .rows = 1024, .batch = 8, .heads = 12, .groups = 12,
 	    .head_dim = 64 },
 	{ 0 },

@@ -32,7 +32,8 @@ static const struct model_config every = {
 	9,                       /* window_size */
 	{ 2, { 1, 0 } },         /* window_attn_skip_freq */
 	250,                     /* sliding_window_rope_base */
-	11, 50, 30,              /* query_pre_attn_scalar, softcapping */
+	11, 50,                  /* query_pre_attn_scalar, attn_logit_softcapping */
+	SOFTMAX_LEARNABLE, 30,   /* final_logit_softcapping */
 	0, 0.25, 0, 8,           /* the multipliers: see test_excluding; logits_scaling */
 	6, { 2, { 2, 0 } }, 3,   /* num_experts, moe_layer_freq, moe_router_topk */
 	24, 40, true,            /* widths of experts, moe_shared_expert_gate */

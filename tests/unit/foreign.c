@@ -282,7 +282,7 @@ test_kinds(void)
 	}
 	CHECK(kind("use_mpi") == FOREIGN_NOTE);
 	CHECK(kind("persistent-save-interval") == FOREIGN_ALIAS);
-	CHECK(kind("softmax-type") == FOREIGN_SAME);
+	CHECK(kind("spec") == FOREIGN_SAME);
 	CHECK(kind("fp4-format") == FOREIGN_MATHS);
 	CHECK(kind("yaml-cfg") == FOREIGN_LACKS);
 	CHECK(kind("override-ckpt-iteration") == FOREIGN_LACKS);

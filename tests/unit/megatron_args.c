@@ -228,6 +228,7 @@ static const struct {
 	{ "layernorm_zero_centered_gamma True", "apply-layernorm-1p\n" },
 	{ "window_attn_skip_freq 2", "window-attn-skip-freq 2\n" },
 	{ "no_rope_freq 2", "no-rope-freq 2\n" },
+	{ "softmax_type off-by-one", "softmax-type off-by-one\n" },
 };
 
 static void
@@ -256,8 +257,8 @@ static const struct {
 	{ "mtp_num_layers 1", "mtp_num_layers 1: multi-token prediction, which is not read" },
 	{ "multi_latent_attention True",
 	    "multi_latent_attention True: multi-latent attention, which is not read" },
-	{ "softmax_type off-by-one",
-	    "softmax_type 'off-by-one': another softmax, which is not read" },
+	{ "softmax_type other",
+	    "--softmax-type other: must be one of vanilla, off-by-one, learnable" },
 	{ "position_embedding_type yarn",
 	    "--position-embedding-type yarn: must be one of learned_absolute, rope, none" },
 	{ "normalization True", "normalization True: no value of this option" },

@@ -178,7 +178,6 @@ static const char sft[] =
     "mtok --chat-format makes a dataset of conversations with a mask, and --data-path trains on it";
 static const char shared_layers[] = "layers never share weights";
 static const char signals[] = "signals always save and stop";
-static const char sinks[] = "softmax with an offset or with sinks is not supported";
 static const char skip_steps[] = "--iterations-to-skip takes the numbers of the steps to leave out";
 static const char skip_train[] = "--skip-train evaluates and does not train";
 static const char sparse[] = "sparse and linear attention are not supported";

@@ -707,7 +707,6 @@
 	DO(SCOPE, "skip-prompt-log-probs", 0, serving) \
 	DO(NOTE, "skip-reducescatter", 0, test_only) DO(NOTE, "skip-sendrecv", 0, test_only) \
 	DO(LACKS, "skip-train-iteration-range", OPT_MANY, skip_steps) \
-	DO(SAME, "softmax-type", 1, "vanilla", sinks) \
 	DO(SAME, "spec", OPT_MANY, "*gpt_layer*; local", spec) \
 	DO(NOTE, "split-transformers", 0, recompute_how) \
 	DO(LACKS, "standalone-embed-stage", 0, layout) \

@@ -267,6 +267,24 @@ first_tile(const struct place *queries, const struct attention *a)
 	return first_key(a, queries->sample, queries->first) / TILE * TILE;
 }
 
+/* Ends a row: its sink joins the maximum and the sum. Returns its log-sum-exp; *factor is that of
+ * its output. */
+static real
+finish_row(const struct tiles *t, int64_t i, real *factor)
+{
+	const struct attention *a = t->a;
+	real max = t->w->max[i], sum = t->w->sum[i], most = max;
+
+	if (a->sink.data) {
+		real sink = *real_at(&a->sink, t->queries.head);
+
+		most = sink > max ? sink : max;
+		sum = sum * real_exp(max - most) + real_exp(sink - most);
+	}
+	*factor = (most == max ? 1 : real_exp(max - most)) / sum;
+	return most + real_math(log)(sum);
+}
+
 /* Outputs and statistics of one query tile, from all keys that it sees. */
 static void
 forward_tile(const void *ctx, int64_t item, void *scratch)
@@ -288,11 +306,11 @@ forward_tile(const void *ctx, int64_t item, void *scratch)
 		forward_pair(&t);
 	}
 	for (int64_t i = 0; i < t.queries.rows; i++) {
-		real *o = w->acc[0] + i * a->head_dim, inverse = 1 / w->sum[i];
+		real *o = w->acc[0] + i * a->head_dim, factor;
 
+		*statistic(a, &a->lse, &t.queries, i) = finish_row(&t, i, &factor);
 		for (int64_t c = 0; c < a->head_dim; c++)
-			o[c] *= inverse;
-		*statistic(a, &a->lse, &t.queries, i) = w->max[i] + real_math(log)(w->sum[i]);
+			o[c] *= factor;
 	}
 	store(a, &a->out, &t.queries, w->acc[0]);
 }
@@ -314,6 +332,7 @@ check(const struct attention *a)
 	    a->lse.shape[1] == attention_queries(a));
 	ops_require(!a->first.data ||
 	    (a->first.dtype == DTYPE_I32 && tensor_elements(&a->first) == a->q.shape[0]));
+	ops_require(attention_is_of_heads(a, &a->sink));
 }
 
 /* Query tiles of all samples and heads. */
@@ -473,7 +492,31 @@ backward_keys(const void *ctx, int64_t item, void *scratch)
 	store(a, &g->dv, &keys, w->acc[1]);
 }
 
-/* delta is filled in the first loop and read in the second; cpu_for is a barrier between them.
+/* Of one head the sum over all rows of -P delta, with the sink's own P, whose dP is 0; rows in
+ * their order, samples in theirs. */
+static void
+backward_sink(const void *ctx, int64_t head, void *scratch)
+{
+	const struct attention_grad *g = ctx;
+	const struct attention *a = &g->fwd;
+	struct work *w = scratch;
+	int64_t s = attention_queries(a);
+	real sink = *real_at(&a->sink, head), sum = 0;
+
+	for (int64_t sample = 0; sample < a->micro_batch; sample++)
+		for (int64_t first = 0; first < s; first += TILE * TILE) {
+			struct place at = { sample, head, first,
+				int64_min(TILE * TILE, s - first) };
+			const real *lse = statistic(a, &a->lse, &at, 0);
+
+			for (int64_t i = 0; i < at.rows; i++)
+				w->p[i] = real_exp(sink - lse[i]);
+			sum += row_dot(w->p, statistic(a, &g->delta, &at, 0), at.rows);
+		}
+	*real_at(&g->dsink, head) -= sum;
+}
+
+/* delta is filled in the first loop and read in the others; cpu_for is a barrier between them.
  * dq, dk and dv are written, not added to. */
 void
 cpu_name(attention_bwd)(struct stream *st, const struct attention_grad *g)
@@ -484,7 +527,10 @@ cpu_name(attention_bwd)(struct stream *st, const struct attention_grad *g)
 	ops_require(tensor_same_shape(&a->q, &g->dout) && tensor_same_shape(&a->q, &g->dq) &&
 	    tensor_same_shape(&a->lse, &g->delta));
 	ops_require(tensor_same_shape(&a->k, &g->dk) && tensor_same_shape(&a->k, &g->dv));
+	ops_require(attention_is_of_heads(a, &g->dsink) && (a->sink.data || !g->dsink.data));
 	cpu_for(st, query_tiles(a), backward_queries, g);
 	cpu_for(st, (int64_t)a->micro_batch * a->num_groups * int64_div_up(attention_keys(a), TILE),
 	    backward_keys, g);
+	if (g->dsink.data)
+		cpu_for(st, a->num_heads, backward_sink, g);
 }

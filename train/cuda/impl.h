@@ -107,6 +107,8 @@ void flash_attention_bwd(struct stream *, const struct attention_grad *);
 void plain_attention_fwd(struct stream *, const struct attention *);
 void plain_attention_bwd(struct stream *, const struct attention_grad *);
 void plain_attention_max(struct stream *, const struct attention_max *);
+/* dsink, from lse and delta as a backward pass leaves them. attention_sink.cu */
+void attention_sink_bwd(struct stream *, const struct attention_grad *);
 
 /* Partial sums [parts, columns] F32, added in their order: out[c] = beta out[c] + sum. Arrays of
  * one shape, each `columns` after the one before it in every part. reduce.cu */

@@ -193,6 +193,31 @@ prepare_backward(const struct layer *l, struct step *s, const struct qkv *d,
 	}
 }
 
+/* The sinks of this rank's heads in the type of sums: learned ones, or zeros. */
+static void
+make_sinks(const struct layer *l, struct step *s)
+{
+	const struct ops *ops = s->e->ops;
+	struct tensor sinks = layer_buffer(l, s, ATTENTION_SINKS),
+		      weight = engine_weight(s->e, l->block->layer, ATTENTION_SINK);
+
+	if (weight.data)
+		ops->cast(s->e->stream, &(struct pair){ sinks, weight });
+	else if (sinks.data)
+		ops->fill(s->e->stream, &(struct fill){ sinks, 0 });
+}
+
+/* Of learned ones the gradient, to which the micro batches of a step add. */
+static struct tensor
+sink_gradient(const struct layer *l, struct step *s)
+{
+	struct tensor d = engine_grad(s->e, l->block->layer, ATTENTION_SINK);
+
+	if (d.data && !s->accumulate)
+		s->e->ops->fill(s->e->stream, &(struct fill){ d, 0 });
+	return d;
+}
+
 /* The same description serves both passes: the backward pass reads out and lse, recomputes the
  * weights, and regenerates the dropout masks. Masks are numbered by head over all tensor ranks, so
  * they do not depend on the layout. */
@@ -208,6 +233,7 @@ core(const struct layer *l, struct step *s)
 		.k = v.k,
 		.v = v.v,
 		.first = step_buffer(s, BUF_DOCUMENTS, 0),
+		.sink = layer_buffer(l, s, ATTENTION_SINKS),
 		.micro_batch = (int)e->plan.shape.micro_batch_size,
 		.num_heads = v.num_heads,
 		.num_groups = v.num_groups,
@@ -233,6 +259,7 @@ core_gradient(const struct layer *l, struct step *s, const struct qkv *d)
 		.dq = d->q,
 		.dk = d->k,
 		.dv = d->v,
+		.dsink = sink_gradient(l, s),
 		.delta = layer_buffer(l, s, ATTENTION_DELTA),
 		.work = layer_buffer(l, s, ATTENTION_WORK) };
 }
@@ -329,6 +356,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.bias = engine_weight(e, l->block->layer, ATTENTION_PROJ_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_PROJ) };
 
+	make_sinks(l, s);
 	if (q_alone(s, in.fp8)) {
 		make_heads(l, s, &in, HEADS_KV);
 		context->begin(s, &att);
@@ -386,6 +414,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	bool later = rows_overlap(s) && !proj.fp8, kept = has_input(l, e);
 
 	recompute_prepared(l, s);
+	make_sinks(l, s);
 	context->begin_bwd(s, &att.fwd);
 	row_backward(s, &proj);
 	context->give_dout(s, &att);
@@ -416,8 +445,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 }
 
 /* The block's row for the engine. */
-static const enum use uses[] = { OP_attention_bwd, OP_attention_fwd, OP_attention_max, OP_norm_bwd,
-	OP_norm_fwd, OP_rope, USES_END };
+static const enum use uses[] = { OP_attention_bwd, OP_attention_fwd, OP_attention_max, OP_cast,
+	OP_fill, OP_norm_bwd, OP_norm_fwd, OP_rope, USES_END };
 
 const struct layer_kind layer_attention = { &block_attention, SITE_ATTENTION_OUT, forward, backward,
 	FP8_QKV, .uses = uses };

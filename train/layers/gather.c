@@ -142,6 +142,7 @@ range_gradients(const struct engine *e, const struct attention_grad *g, int i)
 		.dq = context_range(e, &g->dq, i),
 		.dk = side(&partial, false),
 		.dv = side(&partial, true),
+		.dsink = g->dsink,
 		.delta = range_statistics(e, &g->delta, i),
 		.work = g->work,
 	};

@@ -175,6 +175,15 @@ gathered_statistics(const struct engine *e, const struct tensor *t)
 	return block(t, 0, t->shape[0] / size, t->shape[1] * size);
 }
 
+/* Of a number for each head of the tensor rank, if there are any, those of this rank's heads. */
+static struct tensor
+own_heads(const struct engine *e, const struct tensor *t)
+{
+	int64_t n = t->data ? t->shape[0] / e->groups.cp->size : 0;
+
+	return t->data ? tensor_rows(t, n * e->groups.cp->rank, n) : *t;
+}
+
 /* Attention over all positions and this rank's heads. Dropout masks number heads over all ranks. */
 static struct attention
 gathered_attention(const struct engine *e, const struct attention *a)
@@ -187,6 +196,7 @@ gathered_attention(const struct engine *e, const struct attention *a)
 	h.v = x.v;
 	h.out = engine_buffer(e, ATTENTION_CONTEXT_OUT);
 	h.lse = gathered_statistics(e, &a->lse);
+	h.sink = own_heads(e, &a->sink);
 	h.num_heads /= e->groups.cp->size;
 	h.num_groups /= e->groups.cp->size;
 	h.drop.first_column += (int64_t)h.num_heads * e->groups.cp->rank;
@@ -274,6 +284,7 @@ backward(struct step *s, const struct attention_grad *g)
 		.dq = d.q,
 		.dk = d.k,
 		.dv = d.v,
+		.dsink = own_heads(e, &g->dsink),
 		.delta = gathered_statistics(e, &g->delta),
 		.work = g->work };
 	struct matrices dq = queries(e, &g->dq, &d.q),

@@ -14,11 +14,14 @@
  * itself. Dropout of probabilities: index =
  * (((first_sample + sample) * num_heads_global + head) * seq_length + query) * seq_length
  * + key by positions, with stream and step of drop, whose own positions do not count; first_column
- * is the first global head, width the global number of heads. Source: Dao 2023 arXiv:2307.08691. */
+ * is the first global head, width the global number of heads. sink: of each head one more score in
+ * every row's softmax, which no value belongs to; scale and softcap do not change it. lse has it
+ * too. Source: Dao 2023 arXiv:2307.08691; of sinks docs/math.md 2.5. */
 struct attention {
 	struct tensor out, lse, q, k, v;
 	struct tensor first; /* I32 [S*b]: position in its sample of the first token of the row's
 			      * document; data NULL: a sample is one document */
+	struct tensor sink;  /* real [n]; data NULL: none */
 	int micro_batch, num_heads, num_groups, head_dim; /* b, n, g, d */
 	double scale, softcap;                            /* softcap 0: none */
 	int64_t window;
@@ -28,6 +31,8 @@ struct attention_grad {
 	struct attention fwd;     /* as in the forward pass, out and lse filled */
 	struct tensor dout;       /* act [S*b, n*d] */
 	struct tensor dq, dk, dv; /* act, written; all keys, those that no query sees too */
+	struct tensor dsink;      /* real [n], added to: of each head the sum over its rows in a
+				   * fixed order; or none */
 	struct tensor delta;      /* real [b * n, S], scratch */
 	struct tensor work; /* scratch of attention_workspace (lib/model/block/workspace.h) bytes,
 			     * on 256; or none, and then the fastest implementation may not serve */
@@ -59,6 +64,14 @@ attention_first_query(const struct attention *a)
 	return attention_keys(a) - attention_queries(a);
 }
 
+/* Whether t, if there is one, is real and has an element for each head. */
+static inline bool
+attention_is_of_heads(const struct attention *a, const struct tensor *t)
+{
+	return !t->data ||
+	    (t->dtype == a->lse.dtype && t->ndim == 1 && t->shape[0] == a->num_heads);
+}
+
 /* Below the diagonal, for every window, as in published figures: a query sees its own half of them
  * in the mean, and all keys before the first of them. */
 static inline double
@@ -77,6 +90,7 @@ describe_attention_fwd(struct op_call *c, const struct attention *a)
 	op_reads(c, &a->q);
 	op_reads(c, &a->k);
 	op_reads(c, &a->v);
+	op_reads(c, &a->sink);
 	op_writes(c, "out", &a->out);
 	op_writes(c, "lse", &a->lse);
 }
@@ -90,9 +104,11 @@ describe_attention_bwd(struct op_call *c, const struct attention_grad *a)
 	op_reads(c, &a->fwd.v);
 	op_reads(c, &a->fwd.out);
 	op_reads(c, &a->dout);
+	op_reads(c, &a->fwd.sink);
 	op_writes(c, "dq", &a->dq);
 	op_writes(c, "dk", &a->dk);
 	op_writes(c, "dv", &a->dv);
+	op_writes(c, "dsink", &a->dsink);
 }
 
 static inline void

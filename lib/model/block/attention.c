@@ -5,10 +5,10 @@
 #include "lib/model/block/workspace.h"
 #include "lib/model/work.h"
 
-/* q, k and v are cut along their outputs, the projection along its input. All heads of q share one
- * norm weight, and so do those of k, so a tensor rank has the gradient of its own heads; where
- * ranks hold copies of a group, each has the gradient from its own queries, and their sum counts
- * the group once. */
+/* q, k and v are cut along their outputs, sinks by heads, the projection along its input. All heads
+ * of q share one norm weight, and so do those of k, so a tensor rank has the gradient of its own
+ * heads; where ranks hold copies of a group, each has the gradient from its own queries, and their
+ * sum counts the group once. */
 static void
 params(struct param_list *to, const struct model_config *c)
 {
@@ -34,6 +34,9 @@ params(struct param_list *to, const struct model_config *c)
 		    SUM_TENSOR),
 		NORM_ROWS("self_attention.k_layernorm", ATTENTION_K_NORM, normed, biased, k_norm,
 		    SUM_TENSOR),
+		{ "self_attention.core_attention.softmax_offset", ATTENTION_SINK,
+		    c->softmax_type == SOFTMAX_LEARNABLE, { c->num_attention_heads }, SHARD_EQUAL,
+		    0, INIT_NORMAL, 0, { 0, 0 } },
 		{ "self_attention.linear_proj.weight", ATTENTION_PROJ, true, { h, q }, SHARD_EQUAL,
 		    1, INIT_RESIDUAL, 0, { 0, 0 } },
 		{ "self_attention.linear_proj.bias", ATTENTION_PROJ_BIAS, c->proj_bias, { h },
@@ -86,6 +89,8 @@ state_own(struct buffer_list *to, const struct sizes *z)
 		{ "q, k norm rstd", ATTENTION_QK_RSTD, LAYER, normed, COMPUTE, { norms, t } },
 		{ "log-sum-exp", ATTENTION_LSE, LAYER, true, COMPUTE, { lines, z->held } },
 		{ "attention output", ATTENTION_OUT, LAYER, true, ACT, { t, n.q } },
+		{ "sinks", ATTENTION_SINKS, STEP, c->softmax_type != SOFTMAX_VANILLA, COMPUTE,
+		    { n.count }, FWD | ATTN_BWD },
 		{ "projection output", ATTENTION_PROJ_OUT, LAYER, post, ACT, { r, h } },
 		{ "post norm 1 mean", ATTENTION_POST_MEAN, LAYER, post && means, COMPUTE, { r } },
 		{ "post norm 1 rstd", ATTENTION_POST_RSTD, LAYER, post, COMPUTE, { r } },

@@ -50,8 +50,10 @@ static uint64_t
 library_workspace(
     const struct model_config *c, const struct train_shape *s, const struct attention_shape *a)
 {
-	return s->reset_attention_mask || c->attn_logit_softcapping > 0 ? 0
-									: attention_workspace(a);
+	bool others = s->reset_attention_mask || c->attn_logit_softcapping > 0 ||
+	    c->softmax_type != SOFTMAX_VANILLA;
+
+	return others ? 0 : attention_workspace(a);
 }
 
 /* What the kernels for Hopper need, whatever stretch a context rank has: with fewer keys heads of a

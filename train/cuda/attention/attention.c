@@ -3,15 +3,16 @@
  *
  *   Hopper  bf16 and half on compute capability 9.0, heads of a multiple of 8 up to 128, no
  *           dropout; where it was measured to be the fastest, or asked for by name: hopper.c
- *   cuDNN   bf16 and half, no documents, no dropout, no softcap: the fastest where the library is
- *           there
+ *   cuDNN   bf16 and half, no documents, no dropout, no softcap, no sinks: the fastest where the
+ *           library is there
  *   tiled   bf16 and half, heads of a multiple of 8 up to 256, all of these too, where a block
  *           has the shared memory: flash.cu
  *   plain   the rest, and all of it on a GPU before compute capability 8.0: attention_plain.cu
  *
  * The choice depends on the shapes, the device and the library alone, and a plan is made once for
  * each shape, so every step and every run takes the same kernels. A plan that needs more memory
- * than the call offers is not used.
+ * than the call offers is not used. Gradients of sinks are one more kernel after any of them:
+ * attention_sink.cu.
  */
 #include "lib/base/mem.h"
 #include "lib/model/hopper.h"
@@ -182,8 +183,8 @@ fits_hopper(const struct attention_cache *cache, const struct call *c)
 }
 
 /* True for what the library is asked to compute. It has no backward pass for a single query, its
- * dropout draws other numbers than ours, the graphs here have no softcap, and 9.14.0 has a known
- * bug with windows. */
+ * dropout draws other numbers than ours, the graphs here have no softcap and no sinks, and 9.14.0
+ * has a known bug with windows. */
 static bool
 fits_library(const struct attention_cache *cache, const struct call *c)
 {
@@ -191,8 +192,9 @@ fits_library(const struct attention_cache *cache, const struct call *c)
 	int64_t s = attention_queries(t);
 
 	return cache->dnn && fits_tensor_cores(c) && !t->first.data && t->drop.p == 0 &&
-	    t->softcap == 0 && s > 1 && (window_of(t) == 0 || cache->dnn->version != 91400) &&
-	    t->lse.stride[0] == s && (!c->g || c->g->delta.stride[0] == s);
+	    t->softcap == 0 && !t->sink.data && s > 1 &&
+	    (window_of(t) == 0 || cache->dnn->version != 91400) && t->lse.stride[0] == s &&
+	    (!c->g || c->g->delta.stride[0] == s);
 }
 
 /* --- cuDNN ------------------------------------------------------------------------------------ */
@@ -333,6 +335,7 @@ check(const struct attention *t)
 	    t->lse.shape[1] == attention_queries(t));
 	ops_require(!t->first.data ||
 	    (t->first.dtype == DTYPE_I32 && tensor_elements(&t->first) == t->q.shape[0]));
+	ops_require(attention_is_of_heads(t, &t->sink));
 }
 
 /* Whether an implementation may serve a pass. A backward pass that Hopper's kernels do not take is
@@ -384,7 +387,8 @@ cuda_attention_fwd(struct stream *st, const struct attention *t)
 		run(st, &c);
 }
 
-/* dq, dk and dv are written, not added to; delta [b n, s] is scratch of the caller's. */
+/* dq, dk and dv are written, not added to; delta [b n, s] is scratch of the caller's. Without cuDNN
+ * it holds the sums that the gradients of sinks need. */
 void
 cuda_attention_bwd(struct stream *st, const struct attention_grad *t)
 {
@@ -394,8 +398,13 @@ cuda_attention_bwd(struct stream *st, const struct attention_grad *t)
 	ops_require(tensor_same_shape(&t->fwd.q, &t->dout) && tensor_same_shape(&t->fwd.q, &t->dq));
 	ops_require(tensor_same_shape(&t->fwd.lse, &t->delta) && t->delta.dtype == DTYPE_F32);
 	ops_require(tensor_same_shape(&t->fwd.k, &t->dk) && tensor_same_shape(&t->fwd.k, &t->dv));
-	if (attention_queries(&t->fwd) > 0)
-		run(st, &c);
+	ops_require(
+	    attention_is_of_heads(&t->fwd, &t->dsink) && (t->fwd.sink.data || !t->dsink.data));
+	if (attention_queries(&t->fwd) == 0)
+		return;
+	run(st, &c);
+	if (t->dsink.data)
+		attention_sink_bwd(st, t);
 }
 
 /* Plain kernels alone. */

@@ -336,10 +336,10 @@ __launch_bounds__(CU_THREADS) forward_kernel(struct attn a)
 	}
 	for (int i = 0; i < SPAN; i++) {
 		int64_t query = q0 + threadIdx.x / SIDE * SPAN + i;
+		float lse = finish_row(a, head, o.max[i], 1, o.sum[i], factor[i]);
 
-		factor[i] = 1 / o.sum[i];
 		if (threadIdx.x % SIDE == 0 && query < a.s)
-			*statistic(a, a.lse, query, head) = o.max[i] + logf(o.sum[i]);
+			*statistic(a, a.lse, query, head) = lse;
 	}
 	multiply(&out, factor);
 	store_part<T>(a, a.out, q0, head, &out);

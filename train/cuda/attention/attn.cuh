@@ -12,6 +12,7 @@
 struct attn {
 	struct tensor out, lse, q, k, v, dout, dq, dk, dv, delta;
 	const int32_t *first; /* of each query, or NULL: a sample is one document */
+	const float *sink;    /* of each head, or NULL */
 	int b, n, g, d;
 	int64_t s, begin, window; /* queries at positions [begin, s), keys at [0, s) */
 	float scale;
@@ -51,6 +52,7 @@ attn_of(const struct attention *t)
 	a.v = t->v;
 	if (t->first.data)
 		a.first = (const int32_t *)t->first.data - a.begin * a.b;
+	a.sink = (const float *)t->sink.data;
 	a.n = t->num_heads;
 	a.g = t->num_groups;
 	a.d = t->head_dim;
@@ -108,6 +110,24 @@ first_key(const struct attn &a, int64_t query)
 	int64_t first = document_start(a, query), edge = query - a.window + 1;
 
 	return a.window > 0 && edge > first ? edge : first;
+}
+
+/* Ends a row whose weights are relative to its largest score, max times scale, and have a sum: its
+ * sink joins them. Returns its log-sum-exp, and by what its sums of values are to be multiplied. */
+static __device__ inline float
+finish_row(const struct attn &a, int head, float max, float scale, float sum, float &factor)
+{
+	float lse = max * scale + logf(sum);
+
+	factor = 1 / sum;
+	if (a.sink) {
+		float most = fmaxf(max * scale, a.sink[head]), shrink = expf(max * scale - most);
+
+		sum = sum * shrink + expf(a.sink[head] - most);
+		factor = shrink / sum;
+		lse = most + logf(sum);
+	}
+	return lse;
 }
 
 /* The slope of a capped score, by its weight: d(c tanh(x / c)) / dx = 1 - tanh^2. A weight of 0 has

@@ -185,12 +185,10 @@ finish_rows(
 
 #pragma unroll
 	for (int h = 0; h < 2; h++) {
-		float sum = row_sum(r.sum[h]);
+		float lse = finish_row(a, head, r.max[h], a.scale, row_sum(r.sum[h]), inverse[h]);
 
-		inverse[h] = 1 / sum;
 		if (threadIdx.x % 4 == 0 && r.query + 8 * h < a.s)
-			*statistic(a, a.lse, r.query + 8 * h, head) =
-			    r.max[h] * a.scale + logf(sum);
+			*statistic(a, a.lse, r.query + 8 * h, head) = lse;
 	}
 	store_rows<T, D>(a, a.out, at, out, make_float2(inverse[0], inverse[1]));
 }

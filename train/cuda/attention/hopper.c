@@ -224,6 +224,7 @@ backward_call_of(
 		.dout_rows = t->dout,
 		.dk = t->dk,
 		.dv = t->dv,
+		.delta = t->dsink.data ? t->delta : (struct tensor){ .data = NULL },
 		.scale = (float)a->scale,
 		.rows = rows_of(a),
 		.order = { pairs, columns, pairs_together(pairs) },

@@ -46,6 +46,7 @@ struct backward_call {
 	struct hopper_call fwd; /* without a map of out */
 	CUtensorMap dout, dq;
 	struct tensor dout_rows, dk, dv;
+	struct tensor delta; /* of the call, where gradients of sinks need it; or none */
 	float scale;
 	struct row_tiles rows;
 	struct column_order order;

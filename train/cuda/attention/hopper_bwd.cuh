@@ -657,10 +657,12 @@ __launch_bounds__(CU_THREADS) hopper_rows_kernel(const __grid_constant__ backwar
 			sum += __shfl_xor_sync(LANES, sum, lane);
 		if (threadIdx.x % 16 > 0)
 			continue;
-		lse[i] = real ? row_of<float>(call.fwd.t.lse, (int64_t)sample * heads + head)[row] *
-			1.4426950408889634f
-			      : INFINITY;
+		lse[i] = real
+		    ? row_of<float>(call.fwd.t.lse, (int64_t)sample * heads + head)[row] * log2_e
+		    : INFINITY;
 		delta[i] = sum;
+		if (real && call.delta.data)
+			row_of<float>(call.delta, (int64_t)sample * heads + head)[row] = sum;
 		first[i] = real ? first_key_of(call.fwd, sample, row) : 0;
 		if (real && head == 0)
 			write_last(call, sample, row);

@@ -43,6 +43,8 @@ struct own_tile {
 	struct key_range keys;
 };
 
+static constexpr float log2_e = 1.4426950408889634f;
+
 static __device__ inline float
 power_of_2(float x)
 {
@@ -229,6 +231,24 @@ rows_at(const rings<D> &r)
 	    (threadIdx.x / 32 - GROUP / 32) * HOPPER_ROWS * BOX_LINE;
 }
 
+/* Ends a row: its head's sink, or NULL, joins its weights. Returns the exponent of the sum of all,
+ * and by what its sums of values are to be multiplied. */
+static __device__ inline float
+finish_row(const float *sink, float top, float sum, float &factor)
+{
+	float most;
+
+	if (!sink) {
+		factor = 1 / sum;
+		return top + __log2f(sum);
+	}
+	most = fmaxf(top, *sink * log2_e);
+	factor = power_of_2(top - most);
+	sum = sum * factor + power_of_2(*sink * log2_e - most);
+	factor /= sum;
+	return most + __log2f(sum);
+}
+
 /* Statistics of a tile's rows; sums are divided by those of weights. */
 template <int D>
 static __device__ inline void
@@ -239,16 +259,17 @@ store_statistics(struct lane<D> &l, const struct hopper_call &call, const tile_n
 	int row = n.row + own_group() * 64 + own_line();
 	float *lse =
 	    (float *)t.lse.data + ((int64_t)n.sample * t.num_heads + n.head) * t.lse.stride[0];
+	const float *sink = t.sink.data ? (const float *)t.sink.data + n.head : NULL;
 
 #pragma unroll
 	for (int h = 0; h < 2; h++) {
-		float sum = sums.total[h];
+		float sum = sums.total[h], exponent;
 
 		sum += __shfl_xor_sync(LANES, sum, 1);
 		sum += __shfl_xor_sync(LANES, sum, 2);
+		exponent = finish_row(sink, sums.top[h], sum, l.shrink[h]);
 		if (threadIdx.x % 4 == 0 && row + 8 * h < call.queries)
-			lse[row + 8 * h] = (sums.top[h] + __log2f(sum)) * 0.69314718056f;
-		l.shrink[h] = 1 / sum;
+			lse[row + 8 * h] = exponent * 0.69314718056f;
 	}
 	shrink_sums(l);
 }
