@@ -1,8 +1,9 @@
 #!/bin/sh
-# make.sh [NAME...] - builds a simulator with each mistake of mutants/, in $B/mutants/made
+# make.sh [--places] [NAME...] - builds a simulator with each mistake of mutants/, in
+# $B/mutants/made
 #
 # A mutant names a function and an expression in it, wherever they are; one that changes nothing, or
-# does not compile, fails. The Makefile sets B, COMPILE, LINK, LIBS, OBJECTS (the simulator's) and
+# does not compile, fails. --places builds nothing, and looks for the expressions alone. The Makefile sets B, COMPILE, LINK, LIBS, OBJECTS (the simulator's) and
 # PRODUCT. mutants.sh needs nothing but the directory.
 set -u
 here=tests/sim
@@ -31,19 +32,25 @@ mutate()
 		END { exit !done }' "$1"
 }
 
-# build MUTANT: makes $work/sim
-build()
+# place MUTANT: $file is where its expression is, and $work/mutant.c the changed file
+place()
 {
 	function=$(field function "$1") from=$(field from "$1") to=$(field to "$1")
 	file=
-	for f in bin/*.c lib/*/*.c train/*.c train/*/*.c tok/*.c shard/*.c ckpt/*.c export/*.c; do
-		grep -qE "^$function\(" "$f" || continue
+	for f in $(grep -lE "^$function\(" bin/*.c lib/*/*.c train/*.c train/*/*.c tok/*.c shard/*.c \
+		ckpt/*.c export/*.c); do
 		if mutate "$f" "$function" >"$work/mutant.c"; then
 			file=$f
 			break
 		fi
 	done
 	[ -n "$file" ] || { echo "no function $function holds: $from"; return 1; }
+}
+
+# build MUTANT: makes $work/sim
+build()
+{
+	place "$1" || return 1
 	# shellcheck disable=SC2086
 	mkdir -p "$work/$(dirname "$file")" &&
 		$COMPILE -c -o "$work/$file.o" "$work/mutant.c" || return 1
@@ -57,12 +64,14 @@ build()
 		$LINK -o "$work/sim" $OBJECTS "$work/product.o" "$B/libmikoshi.a" $LIBS
 }
 
+make=build
+[ "${1:-}" != --places ] || { make=place; shift; }
 failed=0
 for m in "$here"/mutants/*.txt; do
 	name=$(basename "$m" .txt)
 	case " $* " in '  ' | *" $name "*) ;; *) continue ;; esac
-	if build "$m" >"$work/log" 2>&1; then
-		strip -o "$made/$name.sim" "$work/sim" && cp "$m" "$made"
+	if "$make" "$m" >"$work/log" 2>&1; then
+		[ "$make" = place ] || strip -o "$made/$name.sim" "$work/sim" && cp "$m" "$made"
 	else
 		cat "$work/log"
 		echo "$name: was not made"
