@@ -39,8 +39,8 @@ number()
 measured()
 {
 	steps=$(awk -v rate="$1" -v batch="$(number --global-batch-size "$@")" \
-		-v length="$(number --seq-length "$@")" \
-		'BEGIN { n = int(12 * rate / batch / length); print 2 + (n < 5 ? 5 : n) }')
+		-v tokens="$(number --seq-length "$@")" \
+		'BEGIN { n = int(12 * rate / batch / tokens); print 2 + (n < 5 ? 5 : n) }')
 	shift
 	mtrain "$@" --bf16 --backend cuda --mock-data --lr 1e-4 --clip-grad 1 --eval-iters 0 \
 		--train-iters "$steps" --log-interval 1000 --metrics-file metrics >log 2>&1 ||
@@ -69,7 +69,7 @@ grep -v '^#' "$rows" | while IFS=$tab read -r name device rate options; do
 			printf "%s\t%.0f\t%.0f\t%+.1f\n", name, p, m, 100 * (p / m - 1) }'
 	fi
 done | tee lines
-[ -n "$now" ] || awk -F '\t' '
+[ -n "$now" ] || [ ! -s lines ] || awk -F '\t' '
 	{ e = $4 < 0 ? -$4 : +$4; sum += e; p[NR] = $2; m[NR] = $3 }
 	e > most { most = e }
 	END {
