@@ -5,7 +5,7 @@
 void
 sent_print(const struct run_plan *plan, const struct sent_options *o, FILE *f)
 {
-	const struct sent_places where = { .ranks_per_host = o->ranks_per_host };
+	const struct host_places where = { .ranks_per_host = o->ranks_per_host };
 	struct sent t[SENT_AXES];
 
 	sent_of(t, plan, &where);

@@ -55,13 +55,15 @@ struct device_config {
 };
 
 /* Collectives of the data ranks, those of tensor and of context ranks that are beside computation,
- * each kind of messages of pipeline stages, copies of saves, those of what the host updates, and
- * those of saved activations to the host and back, have streams of their own. */
+ * rows of experts between hosts, each kind of messages of pipeline stages, copies of saves, those
+ * of what the host updates, and those of saved activations to the host and back, have streams of
+ * their own. */
 enum {
 	STREAM_COMPUTE,
 	STREAM_DATA,
 	STREAM_TENSOR,
 	STREAM_CONTEXT,
+	STREAM_RAIL,
 	STREAM_RECV_FORWARD,
 	STREAM_SEND_FORWARD,
 	STREAM_RECV_BACKWARD,

@@ -46,20 +46,22 @@ capacity_of_expert(
 	return s->expert_capacity > 0 && most < (double)rows ? (int64_t)most : rows;
 }
 
-/* All rows of the ranks that hold the experts may choose those of one rank, as many of their k as
- * it has; or each of its experts takes as many as it may. */
+/* All rows of the ranks of a host may choose the experts of one rank, as many of their k as it has;
+ * or each of its experts takes as many as it may. */
 struct received_rows
 capacity_received(const struct model_config *c, const struct layout *l, const struct train_shape *s)
 {
-	int64_t ranks = layout_expert_holders(l), rows = capacity_rows(l, s),
-		local = c->num_experts / layout_expert_ranks(l), k = c->moe_router_topk;
-	double room = ceil(s->expert_rank_capacity * (double)(rows * k * layout_expert_slices(l)));
+	int64_t ranks = layout_expert_inside(l), hosts = layout_expert_hosts(l),
+		rows = capacity_rows(l, s), local = c->num_experts / layout_expert_ranks(l),
+		k = c->moe_router_topk;
+	double mean = (double)(rows * k * layout_expert_slices(l)) / (double)hosts,
+	       room = ceil(s->expert_rank_capacity * mean);
 	int64_t taken = c->num_experts ? local * capacity_of_expert(c, l, s) : 0;
 	struct received_rows a = { .most = ranks * int64_min(rows * int64_min(k, local), taken) };
 
 	a.round = a.most;
 	a.rounds = 1;
-	if (ranks == 1 || s->expert_rank_capacity == 0 || room >= (double)a.most)
+	if (ranks * hosts == 1 || s->expert_rank_capacity == 0 || room >= (double)a.most)
 		return a;
 	a.round = int64_min(a.most, int64_div_up((int64_t)room, MULTIPLE) * MULTIPLE);
 	a.rounds = int64_div_up(a.most, a.round);

@@ -62,8 +62,9 @@ int capacity_resolve(const struct opt_parse *p, const struct capacity_options *o
 int64_t capacity_of_expert(
     const struct model_config *c, const struct layout *l, const struct train_shape *s);
 
-/* Rows that arrive at the experts of a rank, in a layer of a micro batch: at most so many, in as
- * many rounds of so many. A round has all rows of a rank that shares its experts with none. */
+/* Rows that arrive at the experts of a rank, in a layer of a micro batch, of the tokens of each
+ * host that shares them: at most so many, in as many rounds of so many. A round has all rows of a
+ * rank that shares its experts with none. */
 struct received_rows {
 	int64_t most, round, rounds;
 };

@@ -51,6 +51,8 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 	case GPU_HEADS: return (struct use){ layout_group_ranks(l, c), true, false };
 	case GPU_TABLE: return (struct use){ table ? 2 : 1, true, false };
 	case GPU_CHANNEL: return (struct use){ overlap ? 2 : 1, false, false };
+	case GPU_RAIL:
+		return (struct use){ c->num_experts ? layout_expert_hosts(l) : 1, false, true };
 	case GPU_INSTANCE: return (struct use){ layout_instances(l), true, false };
 	default: return (struct use){ 1, false, false };
 	}
@@ -88,12 +90,15 @@ gpu_group_sums(enum gpu_group g)
 	return g == GPU_TENSOR || g == GPU_HEADS || g == GPU_TABLE || g == GPU_INSTANCE ? ROOM : 0;
 }
 
-/* The communicators of a group; with instances data ranks have one of their shards too. */
+/* The communicators of a group; with instances data ranks have one of their shards too, and with
+ * several hosts those that share experts one of their host. */
 static uint64_t
 copies_of(enum gpu_group g, const struct layout *l)
 {
 	if (g == GPU_CHANNEL)
 		return CHANNELS_OF_STAGE;
+	if (g == GPU_EXPERTS)
+		return layout_expert_hosts(l) > 1 && layout_expert_inside(l) > 1 ? 2 : 1;
 	return g == GPU_DATA && layout_instances(l) > 1 && layout_shard_ranks(l) > 1 ? 2 : 1;
 }
 

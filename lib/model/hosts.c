@@ -36,6 +36,62 @@ hosts_of(struct hosts *h, const int *host, int size, int rank)
 }
 
 int
+host_of(const struct host_places *where, int64_t rank)
+{
+	return where->host ? where->host[rank] : (int)(rank / where->ranks_per_host);
+}
+
+/* Of a stage the ranks that hold its experts together, by their number on the axis of data. */
+static void
+of_experts(
+    struct hosts *h, const struct layout *l, const struct host_places *where, int stage, int edp)
+{
+	int n = (int)layout_expert_slices(l), size = (int)layout_expert_holders(l),
+	    *host = mem_alloc((size_t)size, sizeof *host);
+
+	for (int i = 0; i < size; i++) {
+		int at[EX_COUNT] = { [EX_TP] = i % n, [EX_EP] = i / n, [EX_DP] = edp },
+		    coord[AX_COUNT] = { [AX_PP] = stage };
+		int64_t rank = 0;
+
+		layout_expert_place(l, at, coord);
+		for (int a = 0; a < AX_COUNT; a++)
+			rank += coord[a] * layout_stride(l, (enum axis)a);
+		host[i] = host_of(where, rank);
+	}
+	hosts_of(h, host, size, 0);
+	free(host);
+}
+
+int64_t
+hosts_of_experts(const struct layout *l, const struct host_places *where)
+{
+	int stages = (int)l->pipeline_model_parallel_size, data = (int)layout_expert_data_ranks(l);
+	struct hosts first, h;
+
+	of_experts(&first, l, where, 0, 0);
+	if (!first.even || first.inside % layout_expert_slices(l))
+		return 1;
+	for (int i = 1; i < stages * data; i++) {
+		of_experts(&h, l, where, i / data, i % data);
+		if (!h.even || h.inside != first.inside)
+			return 1;
+	}
+	return first.count;
+}
+
+bool
+hosts_part_experts(const struct layout *l, const struct host_places *where)
+{
+	int stages = (int)l->pipeline_model_parallel_size, data = (int)layout_expert_data_ranks(l);
+	struct hosts h = { .count = 1 };
+
+	for (int i = 0; i < stages * data && h.count == 1; i++)
+		of_experts(&h, l, where, i / data, i % data);
+	return h.count > 1;
+}
+
+int
 hosts_pretended(int local, int size, int64_t hosts, struct err *e)
 {
 	int64_t near = 0;

@@ -22,6 +22,22 @@ struct hosts {
 	bool even;
 };
 
+/* Where the ranks of the world are: rank r on host[r], or, where that is NULL, equally many
+ * neighbours on each. */
+struct host_places {
+	const int *host;
+	int64_t ranks_per_host;
+};
+int host_of(const struct host_places *where, int64_t rank);
+
+/* The hosts on which the ranks lie that hold the experts of a layer once together
+ * (layout.expert_hosts); 1 where these are on one, where some of them are not even, and where ranks
+ * that share an expert are on several. */
+int64_t hosts_of_experts(const struct layout *l, const struct host_places *where);
+
+/* Whether any of these ranks are on several hosts. */
+bool hosts_part_experts(const struct layout *l, const struct host_places *where);
+
 /* Of a communicator whose rank r is on host[r], of which `rank` is asked for. Hosts are numbered
  * from 0 on. */
 void hosts_of(struct hosts *h, const int *host, int size, int rank);

@@ -59,6 +59,18 @@ layout_expert_holders(const struct layout *l)
 	return layout_expert_ranks(l) * layout_expert_slices(l);
 }
 
+int64_t
+layout_expert_hosts(const struct layout *l)
+{
+	return l->expert_hosts > 1 ? l->expert_hosts : 1;
+}
+
+int64_t
+layout_expert_inside(const struct layout *l)
+{
+	return layout_expert_holders(l) / layout_expert_hosts(l);
+}
+
 void
 layout_expert_coord(const struct layout *l, const int coord[AX_COUNT], int out[EX_COUNT])
 {

@@ -36,6 +36,9 @@ struct layout {
 	/* instances of what is sharded over data ranks, each over as many neighbours of them; 0
 	 * as 1 */
 	int64_t optimizer_instances;
+	/* hosts on which the ranks lie that hold the experts of a layer once together, as many
+	 * neighbours on each: rows go to each of them once (lib/model/hosts.h); 0 as 1 */
+	int64_t expert_hosts;
 };
 
 /*
@@ -69,6 +72,9 @@ int64_t layout_expert_ranks(const struct layout *l);
 int64_t layout_expert_slices(const struct layout *l);
 /* The ranks that hold the experts of a layer once together; 1: each rank has all of them. */
 int64_t layout_expert_holders(const struct layout *l);
+/* The hosts that they are on, as far as rows are concerned, and how many of them one has. */
+int64_t layout_expert_hosts(const struct layout *l);
+int64_t layout_expert_inside(const struct layout *l);
 
 /*
  * The ranks of a stage by other axes than tensor, context and data: number

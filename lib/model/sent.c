@@ -2,7 +2,7 @@
 #include "lib/model/sent.h"
 
 #include "lib/base/mem.h"
-#include "lib/model/hosts.h"
+#include "lib/model/capacity.h"
 #include "lib/model/operations_text.h"
 
 #include <math.h>
@@ -15,16 +15,10 @@ const char *const sent_axis_name[SENT_AXES] = { "tensor", "context", "experts", 
 /* The walk over a stage's operations. */
 struct walk {
 	const struct run_plan *plan;
-	const struct sent_places *where;
+	const struct host_places *where;
 	int stage;
 	struct sent sum[SENT_AXES];
 };
-
-static int
-host_of(const struct walk *w, int64_t rank)
-{
-	return w->where->host ? w->where->host[rank] : (int)(rank / w->where->ranks_per_host);
-}
 
 /* --- groups ----------------------------------------------------------------------------------- */
 
@@ -72,7 +66,7 @@ hosts_of_group(const struct walk *w, const struct group *g, int *own)
 
 	*own = 0;
 	for (int i = 0; i < g->size; i++) {
-		host[i] = host_of(w, g->member[i]);
+		host[i] = host_of(w->where, g->member[i]);
 		*own += host[i] == host[0];
 	}
 	hosts_of(&h, host, g->size, 0);
@@ -110,13 +104,36 @@ direction(const struct walk *w, const struct group *g, double bytes, double wide
 	return t;
 }
 
+/* A direction of rows of experts, of four: a row to each of its experts, or where hosts take turns
+ * to each other host once, with the choices and weights of rows on the way out, and the gradients
+ * of weights on the way back. */
+static struct sent
+rows(const struct walk *w, const struct group *g, double bytes)
+{
+	const struct run_plan *p = w->plan;
+	double slices = (double)layout_expert_slices(&p->layout),
+	       chosen = (double)(capacity_rows(&p->layout, &p->shape) * p->model.moe_router_topk),
+	       real = (double)dtype_size(memory_compute(p->shape.dtype)), others;
+	int own;
+	struct hosts h = hosts_of_group(w, g, &own);
+
+	if (!h.even || h.count == 1 || h.inside % layout_expert_slices(&p->layout))
+		return direction(w, g, bytes, 0);
+	others = h.count - 1;
+	return (struct sent){ bytes * (h.inside - 1) / h.inside,
+		others * bytes / ((double)p->model.moe_router_topk * slices) +
+		    others * chosen * ((double)sizeof(int32_t) + 2 * real) / 4 };
+}
+
 static struct sent
 collective(const struct walk *w, const struct operation *o)
 {
 	struct group g = group_of(w, o);
-	bool straight = o->class == OPERATION_EXPERTS ||
-	    (o->class == OPERATION_CONTEXT && w->plan->shape.context_form == CONTEXT_HEADS);
-	struct sent t = direction(w, &g, o->bytes, straight ? 0 : widened(w, o));
+	bool straight =
+	    o->class == OPERATION_CONTEXT && w->plan->shape.context_form == CONTEXT_HEADS;
+	struct sent t = o->class == OPERATION_EXPERTS
+	    ? rows(w, &g, o->bytes)
+	    : direction(w, &g, o->bytes, straight ? 0 : widened(w, o));
 
 	free(g.member);
 	return t;
@@ -163,7 +180,7 @@ static void
 add_message(struct walk *w, int to, double bytes)
 {
 	int64_t stride = layout_stride(&w->plan->layout, AX_PP);
-	bool inside = host_of(w, w->stage * stride) == host_of(w, to * stride);
+	bool inside = host_of(w->where, w->stage * stride) == host_of(w->where, to * stride);
 	struct sent *t = &w->sum[SENT_PIPELINE];
 
 	*(inside ? &t->inside : &t->between) += bytes;
@@ -224,7 +241,7 @@ sends_more(const struct sent *a, const struct sent *b)
 }
 
 void
-sent_of(struct sent out[SENT_AXES], const struct run_plan *plan, const struct sent_places *where)
+sent_of(struct sent out[SENT_AXES], const struct run_plan *plan, const struct host_places *where)
 {
 	struct memory_stages held;
 

@@ -6,6 +6,7 @@
 #ifndef MODEL_SENT_H
 #define MODEL_SENT_H
 
+#include "lib/model/hosts.h"
 #include "lib/model/options.h"
 
 enum sent_axis { SENT_TENSOR, SENT_CONTEXT, SENT_EXPERTS, SENT_DATA, SENT_PIPELINE, SENT_AXES };
@@ -15,16 +16,9 @@ struct sent {
 	double inside, between;
 };
 
-/* Where the ranks of the world are: rank r on host[r], or, where that is NULL, equally many
- * neighbours on each. */
-struct sent_places {
-	const int *host;
-	int64_t ranks_per_host;
-};
-
 /* Of the first ranks of the stages, by axis, that of the stage that sends the most to other hosts,
  * or where none does, in all. Of rows of experts the mean, as routers decide it. */
 void sent_of(
-    struct sent out[SENT_AXES], const struct run_plan *plan, const struct sent_places *where);
+    struct sent out[SENT_AXES], const struct run_plan *plan, const struct host_places *where);
 
 #endif

@@ -212,7 +212,7 @@ static const struct drop_case drops[] = {
 	{ { 300, 33, 5, 1, ROUTE_SOFTMAX, false, true, false, 1, 2 }, 1000, false },
 };
 
-enum { DROP_PLACE, DROP_TAKEN, DROP_KEPT, DROP_AGAIN, DROP_MADE };
+enum { DROP_PLACE, DROP_TAKEN, DROP_KEPT, DROP_AGAIN, DROP_CHOICE, DROP_MADE };
 
 /* Weights in steps of 2^-6, many of which are equal; then by what was kept. */
 static struct routed
@@ -232,6 +232,7 @@ dropped_by(const struct backend *b, enum dtype act, const struct drop_case *c)
 		w[i] = fabs(w[i]);
 	d.taken = put(&s, d.route.counts, zeros);
 	d.kept = put(&s, d.route.weight, zeros);
+	d.choice = put(&s, d.route.topk, zeros);
 	s.r.st->ops->route(s.r.st, &d.route);
 	rig_take(&s.r, d.route.weight, NULL);
 	d.route.weight = put(&s, d.route.weight, w);
@@ -246,6 +247,7 @@ dropped_by(const struct backend *b, enum dtype act, const struct drop_case *c)
 	keep(&s, &out, DROP_TAKEN, d.taken);
 	keep(&s, &out, DROP_KEPT, d.kept);
 	keep(&s, &out, DROP_AGAIN, again);
+	keep(&s, &out, DROP_CHOICE, d.choice);
 	rig_take(&s.r, d.route.logits, NULL);
 	rig_take(&s.r, d.route.topk, NULL);
 	rig_take(&s.r, d.route.weight, NULL);
@@ -261,7 +263,7 @@ static void
 test_drops(const struct backend *b)
 {
 	static const char *const name[DROP_MADE] = { "places", "rows taken", "rows kept",
-		"places before" };
+		"places before", "choices that are kept" };
 
 	for (int i = 0; i < (int)(sizeof drops / sizeof *drops); i++) {
 		struct routed have = dropped_by(b, DTYPE_F32, &drops[i]),
@@ -273,6 +275,101 @@ test_drops(const struct backend *b)
 			free(have.made[k]);
 			free(want.made[k]);
 		}
+	}
+}
+
+/* --- the experts of a host -------------------------------------------------------------------- */
+
+struct place_case {
+	int64_t rows, experts, topk, hosts, ranks, slices; /* ranks of a host */
+	bool drops;
+};
+
+static const struct place_case placed[] = {
+	{ 5, 4, 2, 2, 1, 1, false },
+	{ 5, 4, 2, 1, 2, 1, true },
+	{ 515, 12, 3, 2, 6, 2, true },
+	{ 1000, 64, 6, 4, 8, 1, false },
+	{ 1030, 1024, 8, 8, 16, 4, true },
+	{ 4097, 128, 8, 16, 1, 1, false },
+};
+
+/* Choices of which one in seven is dropped. */
+static double *
+kept_choice(const struct place_case *c)
+{
+	double *x = choice_of(
+	    &(struct routing_case){ .rows = c->rows, .experts = c->experts, .topk = c->topk });
+
+	for (int64_t i = 3; c->drops && i < c->rows * c->topk; i += 7)
+		x[i] = -1;
+	return x;
+}
+
+/* By the definition: after each other the rows for the slices of the ranks, each rank's by
+ * expert. */
+static void
+place_plainly(
+    const struct place_case *c, const double *choice, int64_t host, double *place, double *count)
+{
+	int64_t many = c->rows * c->topk, cells = c->experts / c->hosts * c->slices,
+		local = cells / c->ranks, before = 0;
+
+	for (int64_t i = 0; i < many * c->slices; i++)
+		place[i] = -1;
+	for (int64_t cell = 0; cell < cells; cell++) {
+		int64_t rank = cell / local, slice = rank % c->slices,
+			expert =
+			    host * c->experts / c->hosts + rank / c->slices * local + cell % local;
+
+		count[cell] = 0;
+		for (int64_t i = 0; i < many; i++)
+			if ((int64_t)choice[i] == expert) {
+				place[i * c->slices + slice] = (double)before++;
+				count[cell]++;
+			}
+	}
+}
+
+static void
+test_place(const struct backend *b, int number, int64_t host)
+{
+	const struct place_case *c = &placed[number];
+	int64_t many = c->rows * c->topk * c->slices, local = c->experts / c->hosts,
+		cells = local * c->slices;
+	struct side s = side_open(b, DTYPE_F32);
+	double *choice = kept_choice(c), *zeros = mem_zalloc((size_t)(many + cells), sizeof *zeros),
+	       *want[2] = { numbers(1, many), numbers(1, cells) }, *have[2];
+	struct place_rows p = {
+		.choice = put(&s, tensor_2d(NULL, DTYPE_I32, c->rows, c->topk), choice),
+		.permutation =
+		    put(&s, tensor_2d(NULL, DTYPE_I32, c->rows, c->topk * c->slices), zeros),
+		.counts = put(&s, tensor_2d(NULL, DTYPE_I32, c->ranks, cells / c->ranks), zeros),
+		.first = host * local,
+	};
+
+	s.r.st->ops->place_rows(s.r.st, &p);
+	have[0] = take(&s, p.permutation);
+	have[1] = take(&s, p.counts);
+	place_plainly(c, choice, host, want[0], want[1]);
+	side_compare("places", number, (const double *[]){ have[0], want[0] }, many, 0);
+	side_compare("rows", number, (const double *[]){ have[1], want[1] }, cells, 0);
+	rig_take(&s.r, p.choice, NULL);
+	b->close(s.r.d);
+	for (int i = 0; i < 2; i++) {
+		free(have[i]);
+		free(want[i]);
+	}
+	free(choice);
+	free(zeros);
+}
+
+static void
+test_places(const struct backend *b)
+{
+	for (int i = 0; i < (int)(sizeof placed / sizeof *placed); i++) {
+		test_place(b, i, 0);
+		test_place(b, i, placed[i].hosts - 1);
 	}
 }
 
@@ -630,7 +727,7 @@ drop_by_hand(void)
 		{ { 2, 4 }, { 0, 3 }, { 1, -1 }, { -1, -1 }, { 5, 6 } } };
 	static const int32_t left[EXPERTS] = { 2, 2, 2, 1 };
 	struct stream *st = open_stream();
-	int32_t taken[EXPERTS];
+	int32_t taken[EXPERTS], choice[ROWS * TOPK];
 	double kept[ROWS][TOPK], x[ROWS] = { 1, 2, 3, 4, 5 }, rows[ROWS * TOPK];
 	struct routing r;
 	struct permute by = { .x = tensor_2d(x, DTYPE_F64, ROWS, 1),
@@ -639,7 +736,8 @@ drop_by_hand(void)
 	begin(&r, ROUTE_SOFTMAX);
 	for (int i = 0; i < 4; i++) {
 		struct drop_rows d = { r.call, tensor_2d(taken, DTYPE_I32, 1, EXPERTS),
-			tensor_2d(kept, DTYPE_F64, ROWS, TOPK), 2, i / 2 };
+			tensor_2d(kept, DTYPE_F64, ROWS, TOPK), 2, i / 2,
+			tensor_2d(choice, DTYPE_I32, ROWS, TOPK) };
 
 		st->ops->route(st, &r.call);
 		d.route.chosen = i % 2;
@@ -648,6 +746,10 @@ drop_by_hand(void)
 		st->ops->drop_rows(st, &d);
 		CHECK(!memcmp(r.permutation, permutation[i / 2], sizeof *permutation));
 		CHECK(!memcmp(taken, left, sizeof left));
+		for (int k = 0; k < ROWS * TOPK; k++)
+			CHECK(choice[k] ==
+			    (r.permutation[k / TOPK][k % TOPK] < 0 ? -1
+								   : r.topk[k / TOPK][k % TOPK]));
 	}
 	by.permutation = r.call.permutation;
 	st->ops->permute(st, &by);
@@ -753,6 +855,7 @@ static const struct op_test routed_test = { "route", routed_declare, routed_forw
 const struct op_case cases[] = {
 	CHECKED(CASE_CUDA, test_choice),
 	CHECKED(CASE_BOTH, test_drops),
+	CHECKED(CASE_BOTH, test_places),
 	CHECKED(CASE_BOTH, test_rows),
 	CHECKED(CASE_CPU, by_hand),
 	{ &routed_test, CASE_TIME, .rows = 8192, .columns = 2048, .inner = 128, .heads = 8 },

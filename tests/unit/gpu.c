@@ -39,6 +39,7 @@ main(void)
 		.context_parallel_size = 1,
 		.data_parallel_size = 4,
 		.pipeline_model_parallel_size = 1 };
+	int64_t one_host;
 
 	model = sized_model((struct model_sizes){ 2, 64, 4, 4, 96, 32, 100 });
 	CHECK(more(&l, 0) == NCCL + takes(16, 1));
@@ -73,6 +74,16 @@ main(void)
 	l.virtual_stages = 2;
 	l.overlap_p2p = true;
 	CHECK(more(&l, 1) == NCCL + takes(4, 0) + 4 * takes(2, 0));
+
+	/* Ranks that share experts on several hosts have a communicator of their host, where it has
+	 * several of them, and a rail for messages. */
+	model.num_experts = 8;
+	l = (struct layout){ 1, 1, 4, 1, .expert_model_parallel_size = 4 };
+	one_host = more(&l, 0);
+	l.expert_hosts = 2;
+	CHECK(more(&l, 0) == one_host + takes(24, 1) + takes(4, 1));
+	l.expert_hosts = 4;
+	CHECK(more(&l, 0) == one_host + takes(4, 1));
 
 	shape.dtype = DTYPE_F64;
 	CHECK(gpu_workspace(&l, &model, &shape, 0) == 0);

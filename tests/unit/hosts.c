@@ -135,6 +135,43 @@ test_words(void)
 	    &data, 6, 4, "2 hosts of 2 to 4 ranks; inside a host: nothing; between hosts: data 6");
 }
 
+static int64_t
+expert_hosts(const struct layout *l, int inside)
+{
+	return hosts_of_experts(l, &(struct host_places){ .ranks_per_host = inside });
+}
+
+static bool
+parts_experts(const struct layout *l, int inside)
+{
+	return hosts_part_experts(l, &(struct host_places){ .ranks_per_host = inside });
+}
+
+/* Ranks that share experts, on hosts of so many ranks: 8, then 4 that two ranks share each, then 4
+ * of two stages. */
+static void
+test_experts(void)
+{
+	struct layout l = { 1, 1, 16, 1, .expert_model_parallel_size = 8 };
+	int dealt[16];
+
+	CHECK(expert_hosts(&l, 16) == 1 && expert_hosts(&l, 8) == 1);
+	CHECK(expert_hosts(&l, 4) == 2 && expert_hosts(&l, 2) == 4 && expert_hosts(&l, 1) == 8);
+	CHECK(expert_hosts(&l, 6) == 1 && expert_hosts(&l, 12) == 1);
+	CHECK(parts_experts(&l, 6) && parts_experts(&l, 12) && parts_experts(&l, 4));
+	CHECK(!parts_experts(&l, 8) && !parts_experts(&l, 16));
+	for (int r = 0; r < 16; r++)
+		dealt[r] = r % 2;
+	CHECK(hosts_of_experts(&l, &(struct host_places){ .host = dealt }) == 1);
+	l.expert_model_parallel_size = 4;
+	l.expert_tensor_parallel_size = 2;
+	CHECK(expert_hosts(&l, 4) == 2 && expert_hosts(&l, 2) == 4 && expert_hosts(&l, 1) == 1);
+	l = (struct layout){ 1, 1, 4, 4, .expert_model_parallel_size = 4 };
+	CHECK(expert_hosts(&l, 8) == 1 && expert_hosts(&l, 2) == 2);
+	l.use_tp_pp_dp_mapping = true;
+	CHECK(expert_hosts(&l, 8) == 2 && expert_hosts(&l, 16) == 1);
+}
+
 /* This process is where it was until it is on another pretended host. */
 static void
 test_where(void)
@@ -161,6 +198,7 @@ main(void)
 	test_random();
 	test_pretended();
 	test_words();
+	test_experts();
 	test_where();
 	return check_done();
 }

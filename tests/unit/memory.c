@@ -1213,12 +1213,61 @@ test_windows(void)
 	memory_release(&all);
 }
 
+/* Experts of four ranks on two hosts, and on four: rows of a turn, those of the other hosts, which
+ * are saved where rounds are repeated, and what passes between hosts, apart from what experts use
+ * meanwhile. */
+static void
+test_turns(void)
+{
+	static const int live[] = { MOE_ROUTED, MOE_ROUTED_WEIGHT, MOE_ROUTED_INPUT, MOE_ROUND_IN,
+		MOE_ROUND_UP, MOE_OUT, MOE_DACT, MOE_GUEST_GRAD, MOE_GUEST_SUM, MOE_GUEST_DWEIGHT,
+		MOE_HOST_SUMS, MOE_HOST_DWEIGHT, MOE_DTOPK_WEIGHT, BUF_DNORM };
+	enum { LIVE = sizeof live / sizeof *live };
+	struct model_config c = tiny();
+	struct layout l = { 1, 1, 4, 1, .expert_model_parallel_size = 4 };
+	struct train_shape s = { .seq_length = 32,
+		.micro_batch_size = 3,
+		.num_microbatches = 4,
+		.dtype = DTYPE_BF16,
+		.rule = &optim_rules[0] };
+	const int rank[AX_COUNT] = { 0 };
+
+	c.num_experts = 8;
+	c.moe_router_topk = 3;
+	c.moe_ffn_hidden_size = 48;
+	for (l.expert_hosts = 2; l.expert_hosts <= 4; l.expert_hosts += 2)
+		for (int factor = 0; factor < 2; factor++) {
+			int64_t h = l.expert_hosts, most = 4 / h * 96 * 2;
+			struct memory_plan m;
+			struct received_rows a;
+
+			s.expert_rank_capacity = factor;
+			a = capacity_received(&c, &l, &s);
+			CHECK(a.most == most &&
+			    a.round == (factor ? (96 * 3 / h + 15) / 16 * 16 : most));
+			memory_plan(&m, &c, &l, &s, rank);
+			check_sums(&m);
+			CHECK(memory_buffer(&m, MOE_IN)->shape[0] == h * a.round);
+			CHECK(memory_buffer(&m, MOE_OUT)->shape[0] == a.round);
+			CHECK(memory_buffer(&m, MOE_PERMUTATION)->shape[0] == h * 96);
+			CHECK(memory_buffer(&m, MOE_EXPERT_ROWS)->shape[0] == 4 &&
+			    memory_buffer(&m, MOE_EXPERT_ROWS)->shape[1] == 8 / h);
+			CHECK(memory_buffer(&m, MOE_GUESTS)->shape[0] == (h - 1) * 96);
+			CHECK((memory_buffer(&m, MOE_GUESTS)->place == ARENA_SAVED) == factor);
+			for (int i = 0; i < LIVE * LIVE; i++)
+				check_apart(
+				    &m, live[i / LIVE], live[i % LIVE], m.arena[ARENA_SCRATCH]);
+			memory_release(&m);
+		}
+}
+
 int
 main(void)
 {
 	test_tails();
 	test_experts();
 	test_windows();
+	test_turns();
 	test_combinations();
 	test_mixed();
 	test_attention();

@@ -30,7 +30,7 @@ static const double llama_elements = 2.0 * 128256 * 4096 +
 static double
 between(const struct run_plan *p, int per_host, enum sent_axis a)
 {
-	const struct sent_places where = { .ranks_per_host = per_host };
+	const struct host_places where = { .ranks_per_host = per_host };
 	struct sent t[SENT_AXES];
 
 	sent_of(t, p, &where);
@@ -125,15 +125,16 @@ test_stages(void)
 	CHECK(between(&p, 4, SENT_PIPELINE) == 2 * BATCHES * rows);
 }
 
-/* Rows go to ranks of experts on other hosts, there and back in both passes; gradients of experts
- * over the two ranks that hold the same. */
+/* Rows go to each other host of the experts once and back, in both passes, with their choices and
+ * weights and the gradients of these; gradients of experts over the two ranks that hold the same.
+ */
 static void
 test_experts(void)
 {
 	struct run_plan p = llama();
 	const double h = 2048, k = 8, layers = 48, experts = 128;
 	double of_experts = layers * experts / EXPERT_RANKS * 3 * 768 * h,
-	       others = 2.0 * 151936 * h +
+	       dense = 2.0 * 151936 * h +
 	    layers * (2 * 32 * 128 * h + 2 * 4 * 128 * h + 2 * 128 + 2 * h + experts * h) + h;
 
 	p.model = sized_llama((struct model_sizes){ 48, 2048, 32, 4, 768, ROWS, 151936 });
@@ -147,14 +148,30 @@ test_experts(void)
 	p.layout.expert_tensor_parallel_size = 1;
 	p.shape.sharding = SHARDING_OPTIM;
 	for (int inside = 1; inside <= 8; inside *= inside == 1 ? 4 : 2) {
-		double elsewhere = (double)(EXPERT_RANKS - inside) / EXPERT_RANKS;
+		double others = (double)EXPERT_RANKS / inside - 1;
 
 		CHECK(between(&p, inside, SENT_EXPERTS) ==
-		    4 * ROWS * k * h * 2 * elsewhere * layers * BATCHES);
+		    (4 * others * ROWS * h * 2 + 12 * others * ROWS * k) * layers * BATCHES);
 		CHECK(between(&p, inside, SENT_DATA) ==
-		    6 * share(others, (double)RANKS / inside, inside) +
-			6 * share(of_experts, 2, 1));
+		    6 * share(dense, (double)RANKS / inside, inside) + 6 * share(of_experts, 2, 1));
 	}
+}
+
+/* Where hosts have 6 of 8 ranks and 2, and where an expert's two ranks are on two hosts, each row
+ * goes to each of its experts. */
+static void
+test_straight(void)
+{
+	struct run_plan p = llama();
+	const double rows = 4 * 4096.0 * 2 * ROWS * 2 * 32 * BATCHES;
+
+	p.model.num_experts = 16;
+	p.model.moe_router_topk = 2;
+	p.model.moe_ffn_hidden_size = 1024;
+	p.layout.expert_model_parallel_size = EXPERT_RANKS;
+	CHECK(between(&p, 6, SENT_EXPERTS) == rows * 2 / 8);
+	p.layout.expert_tensor_parallel_size = 2;
+	CHECK(between(&p, 1, SENT_EXPERTS) == 2 * rows * 15 / 16);
 }
 
 int
@@ -166,5 +183,6 @@ main(void)
 	test_uneven();
 	test_stages();
 	test_experts();
+	test_straight();
 	return check_done();
 }

@@ -622,6 +622,18 @@ hopper_of(const struct train_config *c)
 								   : HOPPER_NO;
 }
 
+/* Planned ranks are on one machine. */
+static int64_t
+expert_hosts(const struct train_config *c)
+{
+	const struct layout *l = &c->plan.layout;
+	int64_t world = layout_world(l), hosts = c->o.pretend_hosts;
+
+	if (!c->plan.model.num_experts || (!c->hosts && world % hosts))
+		return 1;
+	return hosts_of_experts(l, &(struct host_places){ c->hosts, world / hosts });
+}
+
 /* What else follows from the options, once the plan is known. */
 static void
 apply(struct train_config *c)
@@ -629,6 +641,7 @@ apply(struct train_config *c)
 	const struct train_options *o = &c->o;
 	struct run_plan *p = &c->plan;
 
+	p->layout.expert_hosts = expert_hosts(c);
 	if (!p->model.eos_token_id.count && c->eod >= 0)
 		p->model.eos_token_id = (struct id_list){ 1, { c->eod } };
 	if (train_documents_apart(o))

@@ -74,6 +74,7 @@ struct train_config {
 	struct train_options o;
 	struct opt_parse parse;
 	struct run_plan plan;
+	const int *hosts; /* of all ranks (train/comm.h), borrowed; NULL: as planned */
 	struct lr_schedule schedule;
 	struct optim_options optim;
 	struct scaler scaler;

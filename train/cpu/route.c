@@ -228,10 +228,10 @@ count_load(const struct route *r)
 			load[i % groups * n + ints(topk, i)[j]]++;
 }
 
-/* Counts, and the place of every row whose place is not below 0: a sort by counting. Item i is
- * number i % slices of top-k index i / slices. */
+/* Counts, of experts from `first` on, and the place of every row whose place is not below 0: a sort
+ * by counting. Item i is number i % slices of top-k index i / slices. */
 static void
-sort_rows(const struct route *r, const struct tensor *counts)
+sort_rows(const struct route *r, const struct tensor *counts, int64_t first)
 {
 	int64_t n = slices_of(r), items = tensor_elements(&r->permutation),
 		slices = tensor_elements(counts);
@@ -240,14 +240,15 @@ sort_rows(const struct route *r, const struct tensor *counts)
 
 	memset(count, 0, (size_t)slices * sizeof *count);
 	for (int64_t i = 0; i < items; i++)
-		*count_of(r, counts, topk[i / n], i % n) += permutation[i] >= 0;
+		if (permutation[i] >= 0)
+			++*count_of(r, counts, topk[i / n] - first, i % n);
 	for (int64_t x = 0; x < slices; x++) {
 		before += count[x];
 		count[x] = before - count[x];
 	}
 	for (int64_t i = 0; i < items; i++)
 		if (permutation[i] >= 0)
-			permutation[i] = (*count_of(r, counts, topk[i / n], i % n))++;
+			permutation[i] = (*count_of(r, counts, topk[i / n] - first, i % n))++;
 	for (int64_t x = slices; x-- > 1;)
 		count[x] -= count[x - 1];
 }
@@ -275,7 +276,25 @@ cpu_name(route)(struct stream *st, const struct route *r)
 	cpu_for(st, int64_div_up(r->logits.shape[0], ROWS), route_rows, r);
 	count_load(r);
 	memset(r->permutation.data, 0, tensor_bytes(&r->permutation));
-	sort_rows(r, &r->counts);
+	sort_rows(r, &r->counts, 0);
+}
+
+void
+cpu_name(place_rows)(struct stream *st, const struct place_rows *p)
+{
+	struct route r = { .topk = p->choice, .permutation = p->permutation };
+	const int32_t *choice = p->choice.data;
+	int32_t *permutation = p->permutation.data;
+	int64_t n = slices_of(&r), end = p->first + tensor_elements(&p->counts) / n;
+
+	(void)st;
+	ops_require(p->choice.dtype == DTYPE_I32 && p->permutation.dtype == DTYPE_I32 &&
+	    p->counts.dtype == DTYPE_I32 && p->counts.ndim == 2 && p->first >= 0);
+	ops_require(p->permutation.shape[0] == p->choice.shape[0] &&
+	    p->permutation.shape[1] == n * p->choice.shape[1]);
+	for (int64_t i = 0; i < tensor_elements(&p->permutation); i++)
+		permutation[i] = choice[i / n] < p->first || choice[i / n] >= end ? -1 : 0;
+	sort_rows(&r, &p->counts, p->first);
 }
 
 /* --- capacities ------------------------------------------------------------------------------- */
@@ -335,6 +354,8 @@ cpu_name(drop_rows)(struct stream *st, const struct drop_rows *d)
 	check(r);
 	ops_require(d->kept.dtype == REAL_DTYPE && tensor_same_shape(&d->kept, &r->topk));
 	ops_require(d->capacity > 0 && tensor_same_shape(&d->taken, &r->counts));
+	ops_require(!d->choice.data ||
+	    (d->choice.dtype == DTYPE_I32 && tensor_same_shape(&d->choice, &r->topk)));
 	if (!r->chosen)
 		find_least(d, &l);
 	for (int64_t i = 0; i < all && !r->chosen; i++) {
@@ -344,7 +365,9 @@ cpu_name(drop_rows)(struct stream *st, const struct drop_rows *d)
 	}
 	for (int64_t i = 0; i < all * slices; i++)
 		permutation[i] = kept[i / slices] > 0 ? 0 : -1;
-	sort_rows(r, &d->taken);
+	for (int64_t i = 0; d->choice.data && i < all; i++)
+		((int32_t *)d->choice.data)[i] = kept[i] > 0 ? expert[i] : -1;
+	sort_rows(r, &d->taken, 0);
 }
 
 /* --- the backward pass ------------------------------------------------------------------------ */

@@ -145,10 +145,13 @@ __launch_bounds__(CU_THREADS) drop_permutation_kernel(struct drop_rows d, struct
 	prefix(start, (const int32_t *)d.taken.data, (int)(d.taken.shape[0] * d.taken.shape[1]));
 	__syncthreads();
 	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < all;
-	     i += gridDim.x * (int64_t)CU_THREADS)
+	     i += gridDim.x * (int64_t)CU_THREADS) {
 		for (int s = 0; s < slices; s++)
 			permutation[i * slices + s] =
 			    l.kept[i] < 0 ? -1 : start[cell_of(d.route, topk[i], s)] + l.kept[i];
+		if (d.choice.data)
+			((int32_t *)d.choice.data)[i] = l.kept[i] < 0 ? -1 : topk[i];
+	}
 }
 
 void
@@ -164,6 +167,8 @@ cuda_drop_rows(struct stream *st, const struct drop_rows *d)
 	ops_require(d->kept.dtype == DTYPE_F32 && tensor_same_shape(&d->kept, &r->topk));
 	ops_require(d->capacity > 0 && tensor_same_shape(&d->taken, &r->counts));
 	ops_require(r->weight.dtype == DTYPE_F32 && d->taken.dtype == DTYPE_I32);
+	ops_require(!d->choice.data ||
+	    (d->choice.dtype == DTYPE_I32 && tensor_same_shape(&d->choice, &r->topk)));
 	ops_require(cells <= 32 << 10 && all + slots <= (int64_t)(CU_WORKSPACE / sizeof(int32_t)));
 	if (all == 0)
 		return;

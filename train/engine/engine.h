@@ -32,12 +32,14 @@ struct ema;
 struct offload;
 struct activation_offload;
 
-/* What tensor ranks communicate beside GEMMs, or context ranks beside GEMMs and attention. */
+/* What tensor ranks communicate beside GEMMs, context ranks beside GEMMs and attention, or hosts
+ * that share experts beside these. */
 struct overlap {
 	struct stream *stream; /* NULL: they communicate between them, on the compute stream */
 	/* the data to be sent is complete on the compute stream; the requested data has arrived */
 	struct event *ready, *gathered, *summed;
-	/* for each tensor rank: its rows have arrived; this rank's part of their sum is complete */
+	/* for each tensor rank, or turn of a host: its rows have arrived; this rank's part of their
+	 * sum is complete */
 	struct event **arrived, **made;
 	/* the own rows of what row_backward_begin gathers; NULL: nothing */
 	const void *coming;
@@ -72,7 +74,7 @@ struct engine {
 	struct event *held;
 	struct dp_comm *dp_comm;     /* of the data ranks */
 	struct stage_p2p *stage_p2p; /* of the pipeline stages */
-	struct overlap overlap, context;
+	struct overlap overlap, context, experts;
 	struct comm_block *blocks; /* room for an exchange of the context ranks */
 	struct timing *timing;
 	/* this rank in evaluations: itself, or with another micro batch size */

@@ -14,8 +14,9 @@
 
 #include <stdlib.h>
 
-/* Which part of a group of data ranks: all, those of an instance, or those with equal shards. */
-enum cut { WHOLE, SHARD, INSTANCE };
+/* Which part of a group: all; of data ranks those of an instance, or those with equal shards; of
+ * ranks that share experts those of a host, or those at the same place of each. */
+enum cut { WHOLE, SHARD, INSTANCE, INSIDE = SHARD, RAIL = INSTANCE };
 
 /* A communicator of the groups. */
 struct member {
@@ -79,7 +80,7 @@ group_of(const struct run_plan *p, enum comm_role role, int64_t rank)
 	}
 }
 
-/* The number of a rank among the ranks of its group of data ranks. */
+/* The number of a rank among the ranks of its group that is cut. */
 static int64_t
 number_of(const struct run_plan *p, enum comm_role role, int64_t rank)
 {
@@ -89,22 +90,38 @@ number_of(const struct run_plan *p, enum comm_role role, int64_t rank)
 	if (role == COMM_DATA)
 		return layout_data_rank(&p->layout, coord);
 	layout_expert_coord(&p->layout, coord, at);
+	if (role == COMM_EXPERTS)
+		return at[EX_TP] + layout_expert_slices(&p->layout) * at[EX_EP];
 	return at[EX_DP];
+}
+
+/* How many ranks a SHARD or INSIDE of a role has, and how many of these there are. */
+static int64_t
+cut_ranks(const struct layout *l, enum comm_role role)
+{
+	return role == COMM_DATA   ? layout_shard_ranks(l)
+	    : role == COMM_EXPERTS ? layout_expert_inside(l)
+				   : layout_expert_shard_ranks(l);
+}
+
+static int64_t
+cut_parts(const struct layout *l, enum comm_role role)
+{
+	return role == COMM_EXPERTS ? layout_expert_hosts(l) : layout_instances(l);
 }
 
 /* The number of the part of a group that a rank is in. */
 static int64_t
 part_of(const struct run_plan *p, const struct member *m, int64_t rank)
 {
-	int64_t group = group_of(p, m->role, rank), number, shards;
+	int64_t group = group_of(p, m->role, rank), number, ranks;
 
 	if (m->cut == WHOLE || group < 0)
 		return group;
 	number = number_of(p, m->role, rank);
-	shards = m->role == COMM_DATA ? layout_shard_ranks(&p->layout)
-				      : layout_expert_shard_ranks(&p->layout);
-	return m->cut == SHARD ? group * layout_instances(&p->layout) + number / shards
-			       : group * shards + number % shards;
+	ranks = cut_ranks(&p->layout, m->role);
+	return m->cut == SHARD ? group * cut_parts(&p->layout, m->role) + number / ranks
+			       : group * ranks + number % ranks;
 }
 
 /* Whether the run has groups of this kind. */
@@ -113,7 +130,7 @@ has(const struct run_plan *p, const struct member *m)
 {
 	if ((m->role == COMM_EXPERTS || m->role == COMM_EXPERT_DATA) && !p->model.num_experts)
 		return false;
-	return m->cut == WHOLE || layout_instances(&p->layout) > 1;
+	return m->cut == WHOLE || cut_parts(&p->layout, m->role) > 1;
 }
 
 /* The host communicators, in the world's order, which fixes the order of sums; those that carry
@@ -161,7 +178,7 @@ to_device(struct comm **comm, const struct member *m, const struct groups_config
 	return 0;
 }
 /* What hosts have of the group, and its rails. Ranks of a rail, and any two, have few messages at a
- * time. Those that share experts exchange rows as one level. */
+ * time. Those that share experts take turns (train/layers/turns.h). */
 static int
 open_levels(
     const struct member *m, const struct groups_config *c, struct comm *world, struct err *err)
@@ -261,6 +278,8 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 		{ &g->instance, COMM_DATA, GPU_INSTANCE, INSTANCE },
 		{ &g->pp, COMM_PIPELINE, GPU_PIPELINE },
 		{ &g->ep, COMM_EXPERTS, GPU_EXPERTS },
+		{ &g->ep_inside, COMM_EXPERTS, GPU_EXPERTS, INSIDE },
+		{ &g->ep_rail, COMM_EXPERTS, GPU_RAIL, RAIL },
 		{ &g->edp, COMM_EXPERT_DATA, GPU_EXPERT_DATA },
 		{ &g->eshard, COMM_EXPERT_DATA, GPU_EXPERT_DATA, SHARD },
 		{ &g->einstance, COMM_EXPERT_DATA, GPU_INSTANCE, INSTANCE },
@@ -283,6 +302,7 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 	}
 	g->shard = g->shard ? g->shard : g->dp;
 	g->eshard = g->eshard ? g->eshard : g->edp;
+	g->ep_inside = g->ep_inside ? g->ep_inside : g->ep;
 	if (c->backend->comm && layout_schedule(&c->plan->layout, 1, true).overlap)
 		return open_channels(g, c, world, err);
 	return 0;
@@ -293,8 +313,8 @@ void
 groups_close(struct groups *g)
 {
 	struct comm *all[] = { g->host, g->tp, g->cp, g->dp, g->shard != g->dp ? g->shard : NULL,
-		g->instance, g->pp, g->ep, g->edp, g->eshard != g->edp ? g->eshard : NULL,
-		g->einstance, g->kv, g->embedding };
+		g->instance, g->pp, g->ep, g->ep_inside != g->ep ? g->ep_inside : NULL, g->ep_rail,
+		g->edp, g->eshard != g->edp ? g->eshard : NULL, g->einstance, g->kv, g->embedding };
 	int k;
 
 	for (int i = 0; g->pp && i < CHANNEL_ROUNDS; i++)

@@ -24,6 +24,9 @@ struct groups {
 	/* of models with experts: ranks that hold those of a layer once together; ranks that hold
 	 * the same of them */
 	struct comm *ep, *edp;
+	/* of the former those of a host, and those at the same place of each; where rows go to them
+	 * as to one host, ep and NULL */
+	struct comm *ep_inside, *ep_rail;
 	struct comm *kv;        /* tensor ranks that hold the same key/value groups */
 	struct comm *embedding; /* first and last stage, when they share a table */
 };

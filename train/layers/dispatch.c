@@ -10,26 +10,79 @@
 #include "train/layers/dispatch.h"
 #include "train/engine/timing.h"
 
-/* A rank that has all experts has all counts. */
-void
-dispatch_counts(const struct layer *l, struct step *s)
+struct tensor
+dispatch_places(const struct layer *l, const struct step *s, int turn)
 {
-	struct comm *ep = s->e->groups.ep;
-	struct tensor all = layer_buffer(l, s, MOE_EXPERT_ROWS),
-		      own = tensor_rows(&all, ep->rank, 1);
+	struct tensor all = layer_buffer(l, s, MOE_PERMUTATION);
+	int64_t rows = all.shape[0] / layout_expert_hosts(&s->e->plan.layout);
 
-	if (ep->size > 1)
-		ep->ops->all_gather(COMM_HERE(ep), s->e->stream, &(struct comm_gather){ all, own });
+	return tensor_rows(&all, turn * rows, rows);
+}
+
+/* Of each rank of the host. */
+static struct tensor
+counts_of(const struct layer *l, const struct step *s, int turn)
+{
+	struct tensor all = layer_buffer(l, s, MOE_EXPERT_ROWS);
+	int64_t ranks = s->e->groups.ep_inside->size;
+
+	return tensor_rows(&all, turn * ranks, ranks);
+}
+
+void
+dispatch_place(const struct layer *l, struct step *s, int turn, const struct tensor *choice)
+{
+	struct comm *c = s->e->groups.ep_inside;
+	int64_t topk = s->e->plan.model.moe_router_topk,
+		experts = s->e->plan.model.num_experts / layout_expert_hosts(&s->e->plan.layout);
+	struct tensor all = counts_of(l, s, turn), own = tensor_rows(&all, c->rank, 1);
+	struct place_rows p = {
+		.choice = tensor_2d(choice->data, choice->dtype, choice->shape[0], topk),
+		.permutation = dispatch_places(l, s, turn),
+		.counts = tensor_2d(own.data, own.dtype, c->size, own.shape[1] / c->size),
+		.first = s->e->groups.ep_rail->rank * experts,
+	};
+
+	p.permutation = tensor_2d(p.permutation.data, p.permutation.dtype, choice->shape[0],
+	    topk * layout_expert_slices(&s->e->plan.layout));
+	s->e->ops->place_rows(s->e->stream, &p);
+}
+
+/* A rank that has all experts of its host has all counts. */
+void
+dispatch_counts(const struct layer *l, struct step *s, int turn)
+{
+	struct comm *c = s->e->groups.ep_inside;
+	struct tensor all = counts_of(l, s, turn), own = tensor_rows(&all, c->rank, 1);
+
+	if (c->size > 1)
+		c->ops->all_gather(COMM_HERE(c), s->e->stream, &(struct comm_gather){ all, own });
+}
+
+/* Of counts those for the rank's own experts. */
+static struct tensor
+own_columns(const struct step *s, const struct tensor *counts)
+{
+	struct comm *c = s->e->groups.ep_inside;
+	int64_t local = counts->shape[1] / c->size;
+
+	return tensor_columns(counts, c->rank * local, local);
 }
 
 struct tensor
-dispatch_received(const struct layer *l, const struct step *s)
+dispatch_received(const struct layer *l, const struct step *s, int turn)
 {
-	struct comm *ep = s->e->groups.ep;
-	struct tensor all = layer_buffer(l, s, MOE_EXPERT_ROWS);
-	int64_t local = all.shape[1] / ep->size;
+	struct tensor counts = counts_of(l, s, turn);
 
-	return tensor_columns(&all, ep->rank * local, local);
+	return own_columns(s, &counts);
+}
+
+struct tensor
+dispatch_arrived(const struct layer *l, const struct step *s)
+{
+	struct tensor counts = layer_buffer(l, s, MOE_EXPERT_ROWS);
+
+	return own_columns(s, &counts);
 }
 
 struct tensor
@@ -40,18 +93,6 @@ dispatch_rows(const struct step *s, int b, const struct tensor *taken)
 	return rows.ndim == 1 ? tensor_column(&rows) : rows;
 }
 
-/* A row goes to all of its places, a number of a top-k index to those of its expert. */
-static void
-reorder(const struct layer *l, struct step *s, struct permute r)
-{
-	struct tensor permutation = layer_buffer(l, s, MOE_PERMUTATION);
-	int64_t rows = (r.kind == ROWS_PERMUTE ? r.x : r.y).shape[0];
-
-	r.permutation = tensor_2d(
-	    permutation.data, permutation.dtype, rows, tensor_elements(&permutation) / rows);
-	s->e->ops->permute(s->e->stream, &r);
-}
-
 /* As many columns as the rows have. */
 static struct tensor
 as_rows(const struct tensor *t, const struct tensor *rows)
@@ -59,45 +100,57 @@ as_rows(const struct tensor *t, const struct tensor *rows)
 	return rows->shape[1] == 1 ? tensor_column(t) : *t;
 }
 
-void
-dispatch_permute(
-    const struct layer *l, struct step *s, const struct tensor *rows, const struct tensor *x)
+/* A row goes to all of its places, a number of a top-k index to those of its expert. */
+static void
+reorder(const struct layer *l, struct step *s, const struct dispatch_order *d, struct permute r)
 {
-	reorder(l, s, (struct permute){ ROWS_PERMUTE, *rows, as_rows(x, rows) });
+	struct tensor places = dispatch_places(l, s, d->turn), x = as_rows(&d->x, &d->rows);
+	bool permutes = r.kind == ROWS_PERMUTE;
+
+	r.permutation =
+	    tensor_2d(places.data, places.dtype, x.shape[0], tensor_elements(&places) / x.shape[0]);
+	r.y = permutes ? d->rows : x;
+	r.x = permutes ? x : d->rows;
+	s->e->ops->permute(s->e->stream, &r);
 }
 
 void
-dispatch_sum(const struct layer *l, struct step *s, const struct dispatch_sum *d)
+dispatch_permute(const struct layer *l, struct step *s, const struct dispatch_order *d)
 {
-	reorder(l, s,
-	    (struct permute){
-		ROWS_GATHER, as_rows(&d->y, &d->rows), d->rows, .accumulate = d->accumulate });
+	reorder(l, s, d, (struct permute){ .kind = ROWS_PERMUTE });
+}
+
+void
+dispatch_sum(const struct layer *l, struct step *s, const struct dispatch_order *d)
+{
+	reorder(l, s, d, (struct permute){ .kind = ROWS_GATHER, .accumulate = d->accumulate });
 }
 
 /* A rank that has all experts has all rows. */
 static void
-exchange(const struct layer *l, struct step *s, struct rows_exchange x)
+exchange(const struct layer *l, struct step *s, int turn, struct rows_exchange x)
 {
-	struct comm *ep = s->e->groups.ep;
+	struct comm *c = s->e->groups.ep_inside;
 
-	if (ep->size == 1)
+	if (s->e->groups.ep->size == 1)
 		return;
-	x.counts = layer_buffer(l, s, MOE_EXPERT_ROWS);
+	x.counts = counts_of(l, s, turn);
 	timing_begin(s->e, SPAN_TENSOR);
-	ep->ops->all_to_all_rows(COMM_HERE(ep), s->e->stream, &x);
+	c->ops->all_to_all_rows(COMM_HERE(c), s->e->stream, &x);
 	timing_end(s->e, SPAN_TENSOR);
 }
 
 void
 dispatch_send(const struct layer *l, struct step *s, const struct dispatch *d)
 {
-	exchange(l, s, (struct rows_exchange){ .out = d->taken, .in = d->rows, .first = d->first });
+	exchange(l, s, d->turn,
+	    (struct rows_exchange){ .out = d->taken, .in = d->rows, .first = d->first });
 }
 
 void
 dispatch_back(const struct layer *l, struct step *s, const struct dispatch *d)
 {
-	exchange(l, s,
+	exchange(l, s, d->turn,
 	    (struct rows_exchange){
 		.out = d->rows, .in = d->taken, .first = d->first, .back = true });
 }

@@ -19,6 +19,7 @@
 #include "train/layers/norm.h"
 #include "train/layers/residual.h"
 #include "train/layers/router.h"
+#include "train/layers/turns.h"
 
 static enum act_kind
 activation(const struct engine *e)
@@ -196,26 +197,39 @@ experts_down(const struct layer *l, const struct engine *e, bool grad)
 	return engine_experts(e, grad, l->block->layer, MOE_EXPERT_DOWN, MOE_EXPERT_DOWN);
 }
 
-/* A round of the rows that go to the rank's experts: their inputs and weights, and the inputs of
- * the activation. Those of the first are saved; the others share scratch and are computed a second
- * time in the backward pass. */
+/* A round of the rows that go to the rank's experts in a turn: their inputs and weights, and the
+ * inputs of the activation. Those of a turn's first are saved; the others share scratch and are
+ * computed a second time in the backward pass. */
 struct round {
+	int turn;
 	int64_t first;
 	struct tensor in, weight, up;
 };
 
-static struct round
-round_at(const struct layer *l, const struct step *s, int64_t i)
+/* Rows of round i of a turn in a buffer of the first rounds of all turns, or of one of the others.
+ */
+static struct tensor
+rows_of_round(const struct layer *l, const struct step *s, int turn, int64_t i, const int buffer[2])
 {
-	static const int saved[] = { MOE_IN, MOE_WEIGHT, MOE_UP },
-			 shared[] = { MOE_ROUND_IN, MOE_ROUND_WEIGHT, MOE_ROUND_UP };
-	const int *of = i == 0 ? saved : shared;
-	struct tensor in = layer_buffer(l, s, of[0]), weight = layer_buffer(l, s, of[1]);
+	struct tensor t = layer_buffer(l, s, buffer[i > 0]);
+	int64_t rows = t.shape[0] / turns_count(s->e);
 
-	return (struct round){ .first = i * in.shape[0],
-		.in = in,
-		.weight = tensor_column(&weight),
-		.up = layer_buffer(l, s, of[2]) };
+	return i > 0 ? t : tensor_rows(&t, turn * rows, rows);
+}
+
+static struct round
+round_at(const struct layer *l, const struct step *s, int turn, int64_t i)
+{
+	static const int in[] = { MOE_IN, MOE_ROUND_IN }, up[] = { MOE_UP, MOE_ROUND_UP },
+			 weight[] = { MOE_WEIGHT, MOE_ROUND_WEIGHT };
+	struct tensor weights = rows_of_round(l, s, turn, i, weight);
+	struct round w = { .turn = turn,
+		.in = rows_of_round(l, s, turn, i, in),
+		.weight = tensor_column(&weights),
+		.up = rows_of_round(l, s, turn, i, up) };
+
+	w.first = i * w.in.shape[0];
+	return w;
 }
 
 /* However the rows are spread over ranks. */
@@ -242,9 +256,9 @@ grouped(const struct layer *l, struct step *s, const struct round *w, enum fp8_l
     struct grouped g)
 {
 	const struct fp8_gemm *p = fp8_gemm_of(s->e, l->block, linear);
-	bool add = s->accumulate || w->first > 0;
+	bool add = s->accumulate || w->first > 0 || w->turn > 0;
 
-	g.counts = dispatch_received(l, s);
+	g.counts = dispatch_received(l, s, w->turn);
 	g.first = w->first;
 	g.beta = g.kind == GROUPED_WEIGHT && add ? 1 : 0;
 	if (p && g.kind != GROUPED_WEIGHT)
@@ -253,18 +267,17 @@ grouped(const struct layer *l, struct step *s, const struct round *w, enum fp8_l
 		s->e->ops->grouped(s->e->stream, &g);
 }
 
-/* The rows of x [R,h] and the weights of their top-k indices, on their way to the experts; returns
+/* The rows of a turn and the weights of their top-k indices, on their way to the experts; returns
  * the rows, in b where ranks share the experts. */
 static struct tensor
-experts_permute(const struct layer *l, struct step *s, int b, const struct tensor *x)
+experts_permute(const struct layer *l, struct step *s, int b, int turn, const struct turn *t)
 {
-	struct round w = round_at(l, s, 0);
+	struct round w = round_at(l, s, turn, 0);
 	struct tensor rows = dispatch_rows(s, b, &w.in),
-		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &w.weight),
-		      chosen = layer_buffer(l, s, MOE_TOPK_WEIGHT);
+		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &w.weight);
 
-	dispatch_permute(l, s, &rows, x);
-	dispatch_permute(l, s, &weights, &chosen);
+	dispatch_permute(l, s, &(struct dispatch_order){ rows, t->x, turn });
+	dispatch_permute(l, s, &(struct dispatch_order){ weights, t->weight, turn });
 	return rows;
 }
 
@@ -275,8 +288,8 @@ experts_project_up(
 {
 	struct tensor weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &w->weight);
 
-	dispatch_send(l, s, &(struct dispatch){ *rows, w->in, w->first });
-	dispatch_send(l, s, &(struct dispatch){ weights, w->weight, w->first });
+	dispatch_send(l, s, &(struct dispatch){ *rows, w->in, w->turn, w->first });
+	dispatch_send(l, s, &(struct dispatch){ weights, w->weight, w->turn, w->first });
 	grouped(l, s, w, FP8_EXPERT_FC1,
 	    (struct grouped){ GROUPED_FORWARD, w->up, w->in, experts_up(l, s->e, false) });
 }
@@ -292,32 +305,77 @@ experts_project_down(
 		.y = layer_buffer(l, s, MOE_ACT),
 		.x = w->up,
 		.weight = w->weight,
-		.counts = dispatch_received(l, s),
+		.counts = dispatch_received(l, s, w->turn),
 		.first = w->first };
 
 	e->ops->expert_act(e->stream, &act);
 	grouped(l, s, w, FP8_EXPERT_FC2,
 	    (struct grouped){ GROUPED_FORWARD, out, act.y, experts_down(l, e, false) });
-	dispatch_back(l, s, &(struct dispatch){ *rows, out, w->first });
+	dispatch_back(l, s, &(struct dispatch){ *rows, out, w->turn, w->first });
 }
 
-/* y [R,h] = the sums over the experts of each row, or y += them where the shared expert has
- * written it. The first round has been projected up. Outputs of a round take the place of its
- * inputs, which nobody else needs. */
-static void
-experts_forward(
-    const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *rows)
+/* Rows of a turn on their way, of which the first round is projected up. */
+static struct tensor
+turn_begin(const struct layer *l, struct step *s, int turn, const struct turn *own)
 {
-	struct tensor out = layer_buffer(l, s, MOE_OUT), back = dispatch_rows(s, MOE_ROUTED, &out);
+	struct turn t = rows_of_turn(l, s, turn, own);
+	struct round first = round_at(l, s, turn, 0);
+	struct tensor rows;
 
+	turn_await(s, turn);
+	turn_place(l, s, turn);
+	dispatch_counts(l, s, turn);
+	rows = experts_permute(l, s, MOE_ROUTED, turn, &t);
+	experts_project_up(l, s, &first, &rows);
+	return rows;
+}
+
+/* y [R,h] = the sums over the experts of each row of a turn, or y += them. Outputs of a round take
+ * the place of its inputs, which nobody else needs. */
+static void
+turn_forward(const struct layer *l, struct step *s, int turn, const struct tensor *rows,
+    const struct dispatch_order *sum)
+{
 	for (int64_t i = 0; i < num_rounds(s->e); i++) {
-		struct round w = round_at(l, s, i);
+		struct round w = round_at(l, s, turn, i);
 
 		if (i > 0)
 			experts_project_up(l, s, &w, rows);
-		experts_project_down(l, s, &w, &back);
+		experts_project_down(l, s, &w, &sum->rows);
 	}
-	dispatch_sum(l, s, &(struct dispatch_sum){ *y, back, has_shared(s->e) });
+	dispatch_sum(l, s, sum);
+}
+
+/* y [R,h] = the sums over the experts of each row, or y += them where the shared expert has
+ * written it. The first turn has begun. */
+static void
+experts_forward(const struct layer *l, struct step *s, const struct tensor *y,
+    const struct turn *own, const struct tensor *first_rows)
+{
+	struct tensor out = layer_buffer(l, s, MOE_OUT), back = dispatch_rows(s, MOE_ROUTED, &out),
+		      rows = *first_rows;
+	const struct turn_sums sums = { .y = *y };
+	int turns = turns_count(s->e);
+
+	for (int i = 0; i < turns; i++) {
+		if (i > 0)
+			rows = turn_begin(l, s, i, own);
+		turn_forward(l, s, i, &rows,
+		    &(struct dispatch_order){
+			back, turn_sums(l, s, i, &sums).y, i, turns == 1 && has_shared(s->e) });
+		if (i > 0)
+			turn_return(l, s, i, false);
+	}
+	turns_end(l, s, &sums, has_shared(s->e), false);
+}
+
+/* What is saved of the turns after the first, in a pass that is recomputed for the backward one. */
+static void
+experts_recompute(const struct layer *l, struct step *s, const struct turn *own)
+{
+	for (int i = 1; i < turns_count(s->e); i++)
+		(void)turn_begin(l, s, i, own);
+	turns_leave(s);
 }
 
 /* From the gradient of the experts' outputs in `out` to that of their activations' inputs, which
@@ -334,7 +392,7 @@ experts_through_activation(
 		.dweight = weights_grad(e),
 		.x = w->up,
 		.weight = w->weight,
-		.counts = dispatch_received(l, s),
+		.counts = dispatch_received(l, s, w->turn),
 		.first = w->first };
 
 	grouped(l, s, w, FP8_EXPERT_FC2,
@@ -353,7 +411,7 @@ round_backward(
 	struct engine *e = s->e;
 	struct tensor out = layer_buffer(l, s, MOE_OUT), dw = weights_grad(e),
 		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &dw);
-	struct dispatch to = { *rows, out, w->first };
+	struct dispatch to = { *rows, out, w->turn, w->first };
 
 	dispatch_send(l, s, &to);
 	experts_through_activation(l, s, w, &out);
@@ -362,7 +420,34 @@ round_backward(
 	grouped(l, s, w, FP8_EXPERT_FC1,
 	    (struct grouped){ GROUPED_INPUT, out, w->up, experts_up(l, e, false) });
 	dispatch_back(l, s, &to);
-	dispatch_back(l, s, &(struct dispatch){ weights, dw, w->first });
+	dispatch_back(l, s, &(struct dispatch){ weights, dw, w->turn, w->first });
+}
+
+/* From the gradients of a turn's rows to those of their inputs and of the weights of their top-k
+ * indices. */
+static void
+turn_backward(const struct layer *l, struct step *s, int turn, const struct turn *t,
+    const struct turn_sums *sums)
+{
+	struct engine *e = s->e;
+	struct tensor out = layer_buffer(l, s, MOE_OUT), dw = weights_grad(e),
+		      rows = dispatch_rows(s, MOE_ROUTED, &out),
+		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &dw), again = { NULL };
+	int64_t rounds = num_rounds(e);
+	bool add = turns_count(e) == 1 && has_shared(e);
+
+	dispatch_permute(l, s, &(struct dispatch_order){ rows, t->dy, turn });
+	if (rounds > 1)
+		again = experts_permute(l, s, MOE_ROUTED_INPUT, turn, t);
+	for (int64_t i = 0; i < rounds; i++) {
+		struct round w = round_at(l, s, turn, i);
+
+		if (i > 0)
+			experts_project_up(l, s, &w, &again);
+		round_backward(l, s, &w, &rows);
+	}
+	dispatch_sum(l, s, &(struct dispatch_order){ rows, sums->y, turn, add });
+	dispatch_sum(l, s, &(struct dispatch_order){ weights, sums->dweight, turn });
 }
 
 /* f->dx [R,h], which shared_backward has written where there is such an expert, from f->dy; and the
@@ -370,25 +455,20 @@ round_backward(
 static void
 experts_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {
-	struct engine *e = s->e;
-	struct tensor out = layer_buffer(l, s, MOE_OUT), dw = weights_grad(e),
-		      rows = dispatch_rows(s, MOE_ROUTED, &out),
-		      weights = dispatch_rows(s, MOE_ROUTED_WEIGHT, &dw), again = { NULL };
-	int64_t rounds = num_rounds(e);
+	const struct turn own = { .x = f->x, .dy = f->dy };
+	const struct turn_sums all = { f->dx, layer_buffer(l, s, MOE_DTOPK_WEIGHT) };
 
-	dispatch_permute(l, s, &rows, &f->dy);
-	if (rounds > 1)
-		again = experts_permute(l, s, MOE_ROUTED_INPUT, &f->x);
-	for (int64_t i = 0; i < rounds; i++) {
-		struct round w = round_at(l, s, i);
+	turns_begin_backward(l, s, &f->dy);
+	for (int i = 0; i < turns_count(s->e); i++) {
+		struct turn t = rows_of_turn(l, s, i, &own);
+		struct turn_sums sums = turn_sums(l, s, i, &all);
 
+		turn_await(s, i);
+		turn_backward(l, s, i, &t, &sums);
 		if (i > 0)
-			experts_project_up(l, s, &w, &again);
-		round_backward(l, s, &w, &rows);
+			turn_return(l, s, i, true);
 	}
-	dispatch_sum(l, s, &(struct dispatch_sum){ f->dx, rows, has_shared(e) });
-	dispatch_sum(
-	    l, s, &(struct dispatch_sum){ layer_buffer(l, s, MOE_DTOPK_WEIGHT), weights, false });
+	turns_end(l, s, &all, has_shared(s->e), true);
 }
 
 /* --- the block -------------------------------------------------------------------------------- */
@@ -399,24 +479,25 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct engine *e = s->e;
 	struct tensor normed = norm_forward(l, s, x), branch = norm_branch(l, s), rows,
 		      shared = shared_output(l, s, &branch);
-	struct round first = round_at(l, s, 0);
+	const struct turn own = { .x = normed };
 
 	router_forward(l, s, &normed);
-	dispatch_counts(l, s);
-	rows = experts_permute(l, s, MOE_ROUTED, &normed);
-	experts_project_up(l, s, &first, &rows);
+	turns_begin(l, s, &normed);
+	rows = turn_begin(l, s, 0, &own);
 	if (has_shared(e))
 		shared_project_up(l, s, &normed);
 	shared_logits(l, s, &normed);
 	if (is_weighted(e))
 		shared_project_down(l, s, &shared);
 	/* Recomputed only for the backward pass, which recomputes the activations itself. */
-	if (!y->data && !l->block->post)
+	if (!y->data && !l->block->post) {
+		experts_recompute(l, s, &own);
 		return;
+	}
 	if (has_shared(e) && !is_weighted(e))
 		shared_project_down(l, s, &shared);
 	shared_weigh(l, s, &branch);
-	experts_forward(l, s, &branch, &rows);
+	experts_forward(l, s, &branch, &own, &rows);
 	if (y->data)
 		residual_forward(l, s, y, x);
 	else
@@ -441,6 +522,6 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 }
 
 static const enum use uses[] = { OP_act_bwd, OP_act_fwd, OP_expert_act, OP_expert_act_grad, OP_gate,
-	OP_gate_grad, OP_gemm, OP_grouped, USES_END };
+	OP_gate_grad, OP_gemm, OP_grouped, OP_place_rows, OP_sum, CALL_exchange, USES_END };
 
 const struct layer_kind layer_moe = { &block_moe, SITE_MLP_OUT, forward, backward, .uses = uses };

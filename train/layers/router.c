@@ -20,14 +20,18 @@ score_of(const struct model_config *c)
 	return c->moe_router_pre_softmax ? ROUTE_PRE_SOFTMAX : ROUTE_SOFTMAX;
 }
 
-/* The rows that this rank sends to the experts of each: its row of all ranks'. */
+/* The rows that this rank sends to the experts of each: its row of all ranks', where these take it
+ * at once. */
 static struct tensor
 taken_of(const struct layer *l, const struct step *s)
 {
 	struct tensor all = layer_buffer(l, s, MOE_EXPERT_ROWS),
-		      own = tensor_rows(&all, s->e->groups.ep->rank, 1);
+		      own = layer_buffer(l, s, MOE_OWN_ROWS);
+	int64_t ranks = all.shape[0];
 
-	return tensor_2d(own.data, own.dtype, all.shape[0], all.shape[1] / all.shape[0]);
+	if (!own.data)
+		own = tensor_rows(&all, s->e->groups.ep->rank, 1);
+	return tensor_2d(own.data, own.dtype, ranks, tensor_elements(&own) / ranks);
 }
 
 /* The rows that chose them: the same where none is dropped. */
@@ -50,7 +54,7 @@ route_of(const struct layer *l, const struct step *s)
 		.bias = engine_weight(s->e, l->block->layer, MOE_EXPERT_BIAS),
 		.topk = layer_buffer(l, s, MOE_TOPK),
 		.weight = layer_buffer(l, s, MOE_TOPK_WEIGHT),
-		.permutation = layer_buffer(l, s, MOE_PERMUTATION),
+		.permutation = dispatch_places(l, s, 0),
 		.counts = counts_of(l, s),
 		.load = layer_buffer(l, s, MOE_LOAD),
 		.score = score_of(c),
@@ -71,7 +75,8 @@ drop_rows(const struct layer *l, const struct step *s, const struct route *r)
 		.taken = taken_of(l, s),
 		.kept = layer_buffer(l, s, MOE_KEPT),
 		.capacity = capacity_of_expert(&p->model, &p->layout, &p->shape),
-		.by_position = p->shape.drop_policy == DROP_POSITION };
+		.by_position = p->shape.drop_policy == DROP_POSITION,
+		.choice = layer_buffer(l, s, MOE_CHOICE) };
 
 	if (d.kept.data)
 		s->e->ops->drop_rows(s->e->stream, &d);
@@ -196,7 +201,7 @@ router_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 		.dbias = engine_grad(e, l->block->layer, MOE_EXPERT_BIAS),
 		.accumulate = s->accumulate,
 		.factor = tensor_rows(&scalars, SCALAR_ROUTERS, 1),
-		.received = dispatch_received(l, s),
+		.received = dispatch_arrived(l, s),
 		.round = layer_buffer(l, s, MOE_IN).shape[0],
 		.sums = tensor_rows(&sums, 0, e->plan.model.num_experts + ROUTER_SUMS) };
 	struct linear_grad gemm = {

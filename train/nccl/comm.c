@@ -281,6 +281,23 @@ nccl_message(struct comm *c, struct stream *st, const struct comm_message *a)
 		nccl_exchange(c, st, &(struct comm_messages){ &a->message, 1 });
 }
 
+/* Of one rank both orders are the same: the round, as much of it as there may be. */
+static void
+copy_round(struct comm *c, struct stream *st, const struct rows_exchange *x)
+{
+	const struct tensor *routed = x->back ? &x->out : &x->in,
+			    *taken = x->back ? &x->in : &x->out;
+	int64_t left = routed->shape[0] - x->first, rows = taken->shape[0];
+	struct tensor from, to;
+
+	if (left <= 0)
+		return;
+	rows = left < rows ? left : rows;
+	from = tensor_rows(routed, x->first, rows);
+	to = tensor_rows(taken, 0, rows);
+	copy(c, st, x->back ? &from : &to, x->back ? &to : &from);
+}
+
 /* The host waits for the counts, by which it knows what to send. */
 static void
 send_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
@@ -295,11 +312,7 @@ send_rows(struct comm *c, struct stream *st, const struct rows_exchange *x)
 	known.counts.data = counts;
 	backend_cuda.copy_out(st, counts, x->counts.data, tensor_bytes(&x->counts));
 	count = backend_cuda.sync(st, &why) == 0 ? comm_rows(c, &known, message) : 0;
-	if (c->size > 1)
-		nccl_exchange(c, st, &(struct comm_messages){ message, count });
-	else
-		for (int i = 0; i < count; i += 2)
-			copy(c, st, &message[i + !x->back].buf, &message[i + x->back].buf);
+	nccl_exchange(c, st, &(struct comm_messages){ message, count });
 	free(message);
 	free(counts);
 }
@@ -309,7 +322,9 @@ nccl_all_to_all_rows(struct comm *c, struct stream *st, const struct rows_exchan
 {
 	struct nccl_group *g = c->impl;
 
-	if (g->peers && peers_hold(g->peers, &x->out))
+	if (c->size == 1)
+		copy_round(c, st, x);
+	else if (g->peers && peers_hold(g->peers, &x->out))
 		peers_rows(g->peers, st, x);
 	else
 		send_rows(c, st, x);

@@ -77,6 +77,18 @@ struct drop_rows {
 	struct tensor kept;  /* real [R,k]: 1, or 0 for a row that is dropped */
 	int64_t capacity;
 	bool by_position;
+	struct tensor choice; /* I32 [R,k]: topk, or -1 for a row that is dropped; or none */
+};
+
+/*
+ * The order of the rows that chose experts [first, first + E), of whom others, and numbers below 0,
+ * are none: places of -1.
+ */
+struct place_rows {
+	struct tensor choice; /* I32 [R,k] */
+	/* As in struct route, of E experts and the rows for these: I32 [R,k n] and [p,E n / p] */
+	struct tensor permutation, counts;
+	int64_t first;
 };
 
 /* Rows in another order: y[place[r, j]] = x[r] for each j, or y[r] = the sum of x[place[r, j]] in
@@ -114,6 +126,13 @@ describe_drop_rows(struct op_call *c, const struct drop_rows *d)
 }
 
 static inline void
+describe_place_rows(struct op_call *c, const struct place_rows *p)
+{
+	op_reads(c, &p->choice);
+	op_writes(c, "permutation", &p->permutation);
+}
+
+static inline void
 describe_permute(struct op_call *c, const struct permute *r)
 {
 	op_reads(c, &r->x);
@@ -126,5 +145,6 @@ describe_permute(struct op_call *c, const struct permute *r)
 OPERATION(route, route)
 OPERATION(route_grad, route_grad)
 OPERATION(drop_rows, drop_rows)
+OPERATION(place_rows, place_rows)
 OPERATION(permute, permute)
 #endif

@@ -199,7 +199,7 @@ announce_experts(const struct run_plan *p)
 static void
 announce_sent(const struct run_plan *p, const struct comm *world)
 {
-	const struct sent_places where = { .host = mpi_hosts(world) };
+	const struct host_places where = { .host = mpi_hosts(world) };
 	struct sent t[SENT_AXES];
 	struct str words = { 0 };
 
@@ -213,6 +213,25 @@ announce_sent(const struct run_plan *p, const struct comm *world)
 	str_release(&words);
 }
 
+/* How rows go to experts of other hosts. */
+static void
+announce_expert_hosts(const struct run_plan *p, const struct comm *world)
+{
+	const struct host_places where = { .host = mpi_hosts(world) };
+	int64_t hosts = layout_expert_hosts(&p->layout);
+
+	if (!p->model.num_experts)
+		return;
+	if (hosts > 1)
+		note("experts of a layer are on %lld hosts: a row goes to each once, and comes "
+		     "back once",
+		    (long long)hosts);
+	else if (hosts_part_experts(&p->layout, &where))
+		warn("experts of a layer exchange rows between hosts as messages, a row for each "
+		     "of its experts, for which GPUs wait for the host: ranks that share an "
+		     "expert must be on one host, and as many neighbours on each");
+}
+
 /* Where the ranks are, if there are several hosts. */
 static void
 announce_hosts(const struct train_config *c, const struct comm *world)
@@ -222,6 +241,7 @@ announce_hosts(const struct train_config *c, const struct comm *world)
 	hosts_words(&c->plan.layout, mpi_hosts(world), world->size, &words);
 	if (strncmp(words.buf, "1 host ", 7)) {
 		note("%s%s", words.buf, c->o.pretend_hosts > 1 ? " (--pretend-hosts)" : "");
+		announce_expert_hosts(&c->plan, world);
 		if (!c->plan.shape.forward_only)
 			announce_sent(&c->plan, world);
 	}

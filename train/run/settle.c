@@ -71,6 +71,7 @@ settle(struct train_config *c, struct comm *world, struct err *e)
 	if ((o->pretend_hosts > 1 && mpi_pretend_hosts(world, o->pretend_hosts, e) < 0) ||
 	    mpi_levels(world, e) < 0)
 		return -1;
+	c->hosts = mpi_hosts(world);
 	train_keep(c, &parsed);
 	if (claims)
 		before = look(c, world);

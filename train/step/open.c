@@ -176,13 +176,12 @@ open_evaluator(struct engine *e)
 	evaluation_memory(&e->evaluator->mem, &e->plan, e->coord);
 }
 
-/* An event for each tensor rank. */
 static struct event **
-tensor_events(struct engine *e)
+open_events(struct engine *e, int count)
 {
-	struct event **ev = mem_alloc((size_t)e->groups.tp->size, sizeof *ev);
+	struct event **ev = mem_alloc((size_t)count, sizeof *ev);
 
-	for (int i = 0; i < e->groups.tp->size; i++)
+	for (int i = 0; i < count; i++)
 		ev[i] = e->backend->event(e->device);
 	return ev;
 }
@@ -200,17 +199,27 @@ share_arenas(
 	return c->ops->share(c, piece, count, why);
 }
 
-/* Ranks that share experts: likewise. Where they cannot the host waits for each exchange. */
+/* Ranks of a host that share experts: likewise. Where they cannot the host waits for each exchange.
+ */
 static void
 share_experts(struct engine *e, struct comm *world)
 {
+	const struct backend *b = e->backend;
+	struct comm *ep = e->groups.ep_inside;
 	struct err why;
 	bool shared;
 
-	if (!e->groups.ep || e->groups.ep->size == 1)
+	if (e->groups.ep_rail)
+		e->experts = (struct overlap){
+			.stream = b->stream(e->device, STREAM_RAIL),
+			.ready = b->event(e->device),
+			.summed = b->event(e->device),
+			.arrived = open_events(e, e->groups.ep_rail->size),
+		};
+	if (!ep || ep->size == 1)
 		return;
 	comm_log_begin(COMM_HERE(world), COMM_EXPERTS, "sharing of memory");
-	shared = share_arenas(e, e->groups.ep, ARENA_SAVED, ARENA_SCRATCH, &why);
+	shared = share_arenas(e, ep, ARENA_SAVED, ARENA_SCRATCH, &why);
 	comm_log_end(world);
 	if (!shared && world->rank == 0)
 		warn("ranks that share experts send rows as messages, and wait for each exchange: "
@@ -257,8 +266,8 @@ open_overlap(struct engine *e, struct comm *world)
 		.ready = b->event(e->device),
 		.gathered = b->event(e->device),
 		.summed = b->event(e->device),
-		.arrived = tensor_events(e),
-		.made = tensor_events(e),
+		.arrived = open_events(e, e->groups.tp->size),
+		.made = open_events(e, e->groups.tp->size),
 	};
 }
 
@@ -355,6 +364,7 @@ engine_close(struct engine *e)
 	dp_comm_close(e->dp_comm);
 	free(e->overlap.arrived);
 	free(e->overlap.made);
+	free(e->experts.arrived);
 	p2p_close(e->stage_p2p);
 	hashes_free(e->hashes);
 	timing_free(e->timing);

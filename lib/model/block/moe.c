@@ -85,14 +85,18 @@ state_router(struct buffer_list *to, const struct sizes *z)
 	     sequences = c->moe_router_load_balancing_type == BALANCING_SEQ_AUX_LOSS;
 	int64_t r = z->rows, e = c->num_experts, k = c->moe_router_topk,
 		n = layout_expert_slices(z->layout), ranks = layout_expert_holders(z->layout),
+		hosts = layout_expert_hosts(z->layout),
 		groups = sequences ? z->shape->micro_batch_size : 1;
 	const struct buffer_row rows[] = {
 		{ "router logits", MOE_LOGITS, LAYER, true, COMPUTE, { r, e } },
 		{ "choice of experts", MOE_TOPK, KEPT, true, I32, { r, k } },
 		{ "weights of choice", MOE_TOPK_WEIGHT, LAYER, true, COMPUTE, { r, k } },
-		{ "places of rows", MOE_PERMUTATION, LAYER, true, I32, { r, k * n } },
-		/* from each rank that shares them, for each of their slices */
-		{ "rows of experts", MOE_EXPERT_ROWS, LAYER, true, I32, { ranks, e * n } },
+		/* of the own host's tokens, then of those of the other hosts */
+		{ "places of rows", MOE_PERMUTATION, LAYER, true, I32, { hosts * r, k * n } },
+		/* likewise, from each rank that shares them, for each slice of a host's experts */
+		{ "rows of experts", MOE_EXPERT_ROWS, LAYER, true, I32, { ranks, e * n / hosts } },
+		{ "own rows of experts", MOE_OWN_ROWS, LAYER, hosts > 1, I32, { 1, e * n } },
+		{ "choice that is kept", MOE_CHOICE, STEP, drops && hosts > 1, I32, { r, k }, FWD },
 		{ "load of experts", MOE_LOAD, LAYER, true, I32, { groups, e } },
 		{ "rows that chose experts", MOE_CHOSEN, LAYER, drops, I32, { 1, e * n } },
 		{ "rows that are kept", MOE_KEPT, KEPT, drops, COMPUTE, { r, k } },
@@ -105,11 +109,11 @@ state_router(struct buffer_list *to, const struct sizes *z)
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
-/* Of the experts: of the rows that arrive, in the first round and, in scratch, in those after it;
- * and of rows on their way between ranks that share experts, once more in the backward pass for
- * rounds after the first. Outputs of activations are never saved, and neither are those of
- * experts: the weight of a row multiplies its activation, whose gradient gives that of the
- * weight. */
+/* Of the experts: of the rows that arrive, in the first round of each host's tokens and, in
+ * scratch, in those after it; and of rows on their way between ranks that share experts, once more
+ * in the backward pass for rounds after the first. Outputs of activations are never saved, and
+ * neither are those of experts: the weight of a row multiplies its activation, whose gradient gives
+ * that of the weight. */
 static void
 state_experts(struct buffer_list *to, const struct sizes *z)
 {
@@ -117,11 +121,11 @@ state_experts(struct buffer_list *to, const struct sizes *z)
 	bool trains = z->trains, rounds = in.rounds > 1,
 	     ranks = layout_expert_holders(z->layout) > 1;
 	int64_t p = in.round, h = z->hidden, f = expert_ffn(z), fc1 = sizes_gated(z, f),
-		n = routed(z);
+		n = routed(z), saved = p * layout_expert_hosts(z->layout);
 	const struct buffer_row rows[] = {
-		{ "expert input", MOE_IN, LAYER, true, ACT, { p, h } },
-		{ "weights of rows", MOE_WEIGHT, LAYER, true, COMPUTE, { p } },
-		{ "expert fc1 output", MOE_UP, LAYER, true, ACT, { p, fc1 } },
+		{ "expert input", MOE_IN, LAYER, true, ACT, { saved, h } },
+		{ "weights of rows", MOE_WEIGHT, LAYER, true, COMPUTE, { saved } },
+		{ "expert fc1 output", MOE_UP, LAYER, true, ACT, { saved, fc1 } },
 		{ "round input", MOE_ROUND_IN, STEP, rounds, ACT, { p, h }, BOTH },
 		{ "round weights of rows", MOE_ROUND_WEIGHT, STEP, rounds, COMPUTE, { p }, BOTH },
 		{ "round fc1 output", MOE_ROUND_UP, STEP, rounds, ACT, { p, fc1 }, BOTH },
@@ -134,6 +138,36 @@ state_experts(struct buffer_list *to, const struct sizes *z)
 		{ "weights for all experts", MOE_ROUTED_WEIGHT, STEP, ranks, COMPUTE, { n }, BOTH },
 		{ "rows for all experts again", MOE_ROUTED_INPUT, STEP, rounds && trains, ACT,
 		    { n, h }, MLP_BWD },
+	};
+
+	state_buffers(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* What passes between hosts that share experts: the rows of each of the others, with their choices
+ * and weights, which rounds after the first need once more in the backward pass; the sums that go
+ * back to one of them at a time; and those that come back, in the order of hosts. */
+static void
+state_turns(struct buffer_list *to, const struct sizes *z)
+{
+	const struct received_rows in = capacity_received(z->model, z->layout, z->shape);
+	int64_t hosts = layout_expert_hosts(z->layout), r = z->rows, h = z->hidden,
+		k = z->model->moe_router_topk, others = (hosts - 1) * r;
+	bool any = hosts > 1, trains = any && z->trains, kept = trains && in.rounds > 1;
+	const struct buffer_row rows[] = {
+		{ "rows of other hosts", MOE_GUESTS, LAYER, kept, ACT, { others, h } },
+		{ "rows of other hosts", MOE_GUESTS, STEP, any && !kept, ACT, { others, h }, FWD },
+		{ "choice of other hosts", MOE_GUEST_CHOICE, STEP, any, I32, { others, k }, FWD },
+		{ "weights of other hosts", MOE_GUEST_WEIGHT, LAYER, kept, COMPUTE, { others, k } },
+		{ "weights of other hosts", MOE_GUEST_WEIGHT, STEP, any && !kept, COMPUTE,
+		    { others, k }, FWD },
+		{ "gradients of other hosts", MOE_GUEST_GRAD, STEP, trains, ACT, { others, h },
+		    MLP_BWD },
+		{ "sums for another host", MOE_GUEST_SUM, STEP, any, ACT, { r, h }, BOTH },
+		{ "weight gradients for another host", MOE_GUEST_DWEIGHT, STEP, trains, COMPUTE,
+		    { r, k }, MLP_BWD },
+		{ "sums of hosts", MOE_HOST_SUMS, STEP, any, ACT, { hosts * r, h }, BOTH },
+		{ "weight gradients of hosts", MOE_HOST_DWEIGHT, STEP, trains, COMPUTE,
+		    { hosts * r, k }, MLP_BWD },
 	};
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
@@ -162,6 +196,7 @@ buffers(struct buffer_list *to, const struct sizes *z)
 	ffn_buffers(to, z, MOE_INPUT, true);
 	state_router(to, z);
 	state_experts(to, z);
+	state_turns(to, z);
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
