@@ -291,7 +291,7 @@ compute(struct derived *d, const struct source_part *p, double *dst, struct err 
 {
 	struct adapted *x = (struct adapted *)d;
 	struct source *base = derived_last(d);
-	struct derived_term term = { base, *p, 1, false };
+	struct derived_term term = { base, *p, 1 };
 	struct target t;
 
 	if (!find_target(d, p->param, &t))
@@ -299,7 +299,8 @@ compute(struct derived *d, const struct source_part *p, double *dst, struct err 
 	term.part.param = is_output(p->param) && !source_param(base, output_name)
 	    ? x->input
 	    : &base->param[source_index(base, p->param)];
-	if (t.change->replacement.dtype == DTYPE_NONE && derived_sum(d, &term, dst, e) < 0)
+	if (t.change->replacement.dtype == DTYPE_NONE &&
+	    derived_sum(d, &(struct derived_terms){ &term, 1, false }, dst, e) < 0)
 		return -1;
 	for (int64_t i = 0, n = p->slice.ndim > 1 ? p->slice.count[1] : 1;
 	     t.change->replacement.dtype != DTYPE_NONE && i < p->slice.count[0]; i++)

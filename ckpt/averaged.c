@@ -1,7 +1,9 @@
 /* averaged.c - a weighted sum of checkpoints as a source, and the weights */
 #include "ckpt/averaged.h"
+#include "lib/base/mem.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 const char *const average_styles[] = { "linear", "minus-sqrt", "linear__reverse",
 	"minus-sqrt__reverse", "ema", NULL };
@@ -73,14 +75,16 @@ find_origin(const struct derived *d, const struct source_part *p, struct derived
 static int
 compute(struct derived *d, const struct source_part *p, double *dst, struct err *e)
 {
-	for (int i = 0; i < d->count; i++) {
-		struct derived_term t = { d->from[i], *p, rule_of(d)->weight[i], i > 0 };
+	struct derived_term *t = mem_alloc((size_t)d->count, sizeof *t);
+	int rc;
 
-		derived_choose_copy(d, t.from, p->param, &t.part.copy);
-		if (derived_sum(d, &t, dst, e) < 0)
-			return -1;
+	for (int i = 0; i < d->count; i++) {
+		t[i] = (struct derived_term){ d->from[i], *p, rule_of(d)->weight[i] };
+		derived_choose_copy(d, t[i].from, p->param, &t[i].part.copy);
 	}
-	return 0;
+	rc = derived_sum(d, &(struct derived_terms){ t, d->count, false }, dst, e);
+	free(t);
+	return rc;
 }
 
 static int

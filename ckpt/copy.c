@@ -150,13 +150,16 @@ add_pieces(struct copy *c, const struct shards *shards, int k)
 	}
 }
 
-/* Reads a slab; runs in the thread that alone reads the source. */
+/* Reads a slab, while the disk begins with the next; runs in the thread that alone reads the
+ * source. */
 static int
 fill(void *ctx, int64_t i, void *buffer, struct err *e)
 {
 	struct copy *c = ctx;
 	const struct source_part *p = &c->slabs.item[i];
 
+	if (i + 1 < c->slabs.count)
+		source_expect(c->src, p + 1);
 	return source_read(c->src, p, dtype_of(c, p), buffer, e);
 }
 
@@ -236,10 +239,9 @@ check_finite(const struct copy *c, struct str *notes, struct err *e)
 	    src->path, wrong, src->count, src->param[first].name);
 }
 
-/* Opens the sources once more: what has another sum now has changed while it was read, and earlier
- * parts of it may be of another state than later ones. */
-static int
-check_unchanged(const struct provenance_sources *of, struct err *e)
+/* Earlier parts of a source that has changed may be of another state than later ones. */
+int
+copy_unchanged(const struct provenance_sources *of, struct err *e)
 {
 	for (int i = 0; i < of->count; i++) {
 		const struct source *was = of->from[i];
@@ -287,7 +289,7 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 	if (rc == 0)
 		rc = check_finite(&c, notes, e);
 	if (rc == 0 && o->origin)
-		rc = check_unchanged(origin, e);
+		rc = copy_unchanged(origin, e);
 	if (rc == 0)
 		rc = copy_check(&target, c.lock, e);
 	commit.state = c.state.buf;

@@ -2,8 +2,11 @@
 #include "ckpt/copy.h"
 #include "ckpt/derived.h"
 #include "ckpt/provenance.h"
+#include "ckpt/slab.h"
 #include "lib/base/cli.h"
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
+#include "lib/base/pool.h"
 #include "lib/base/target.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/model/fields.h"
@@ -11,6 +14,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct derived *
 derived_of(const struct source *s)
@@ -100,30 +104,21 @@ compute_part(struct derived *d, const struct source_part *p, struct dtype_array 
 	return 0;
 }
 
-enum { PART = 1 << 19 }; /* elements computed at a time, which stay in a processor's cache */
-
 static int
 compute(struct derived *d, const struct source_part *p, struct dtype_array dst, struct err *e)
 {
-	struct source_part part = *p;
-	int64_t total = slice_elements(&p->slice);
 	char *to = (void *)(uintptr_t)dst.data;
+	struct slabs parts = { 0 };
 	int rc = 0;
 
 	if (d->kind->gather)
 		return d->kind->gather(d, p, to, e);
-	for (int64_t at = 0, step; at < total && rc == 0; at += step) {
-		struct slice slice[SLICE_FLAT_MAX];
-		int n;
-
-		step = total - at < PART ? total - at : PART;
-		n = slice_flat(&p->slice, at, step, slice);
-		for (int i = 0; i < n && rc == 0; i++) {
-			part.slice = slice[i];
-			rc = compute_part(d, &part, (struct dtype_array){ to, dst.type }, e);
-			to += (size_t)slice_elements(&slice[i]) * dtype_size(dst.type);
-		}
+	slabs_cut(&parts, p, derived_part(d));
+	for (int64_t i = 0; i < parts.count && rc == 0; i++) {
+		rc = compute_part(d, &parts.item[i], (struct dtype_array){ to, dst.type }, e);
+		to += (size_t)slice_elements(&parts.item[i].slice) * dtype_size(dst.type);
 	}
+	slabs_release(&parts);
 	return rc;
 }
 
@@ -157,32 +152,22 @@ read_exact(struct source *s, const struct source_part *p, void *dst, struct err 
 	return o.from->kind->read_exact(o.from, &of, dst, e);
 }
 
-enum { CHUNK = 1 << 13 }; /* elements converted at a time, which stay in a processor's cache */
-
-int
-derived_sum(struct derived *d, const struct derived_term *t, double *sum, struct err *e)
+/* What will be copied, or of all sources the same box, which most kinds compute it of. */
+static void
+expect_part(struct source *s, const struct source_part *p)
 {
-	int64_t n = slice_elements(&t->part.slice);
-	struct source_stored how;
-	double x[CHUNK];
-	size_t size;
+	struct derived *d = derived_of(s);
+	struct source_part of = *p;
+	struct derived_origin o;
 
-	if (!t->from->kind->find(t->from, &t->part, &how))
-		return err_at(e, t->from->path, 0, "no tensor '%s'", t->part.param->name);
-	size = dtype_size(how.dtype);
-	room(&d->raw, &d->raw_bytes, (size_t)n * size);
-	if (t->from->kind->read(t->from, &t->part, d->raw, e) < 0)
-		return -1;
-	for (int64_t at = 0, k; at < n; at += k) {
-		k = n - at < CHUNK ? n - at : CHUNK;
-		dtype_convert(x, DTYPE_F64, (char *)d->raw + (size_t)at * size, how.dtype, k);
-		/* the sum begins with a number, not with 0, which would lose the sign of -0 */
-		for (int64_t i = 0; i < k && !t->add; i++)
-			sum[at + i] = t->weight * x[i];
-		for (int64_t i = 0; i < k && t->add; i++)
-			sum[at + i] += t->weight * x[i];
-	}
-	return 0;
+	if (!find_origin(d, p, &o))
+		return;
+	of.param = o.param;
+	of.state = o.state;
+	if (o.from)
+		source_expect(o.from, &of);
+	else if (d->kind->compute)
+		derived_expect(d, p);
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -202,6 +187,7 @@ release(struct source *s)
 
 	if (d->kind->release)
 		d->kind->release(d);
+	pool_free(d->pool);
 	free(d->numbers);
 	free(d->raw);
 }
@@ -212,6 +198,7 @@ static const struct source_kind source_derived = {
 	.find = find_part,
 	.read = read_part,
 	.read_exact = read_exact,
+	.expect = expect_part,
 	.hash = last_hash,
 	.close = release,
 };
@@ -401,6 +388,164 @@ derived_run(struct derived_job *job, int argc, char **argv, struct err *e)
 	job->save = argv[1];
 	d = derived_open(job, e);
 	return d ? derived_write(d, job, e) : CLI_FAILED;
+}
+
+/* --- arithmetic ------------------------------------------------------------------------------- */
+
+enum { THREADS_MAX = 4 /* more wait for the disk */ };
+
+int64_t
+derived_part(const struct derived *d)
+{
+	size_t size = d->masters ? sizeof(float) : sizeof(uint16_t);
+
+	return (int64_t)(DERIVED_ROOM / size) / d->count;
+}
+
+void
+derived_share(struct derived *d, int count, void (*fn)(void *ctx, int index), void *ctx)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (!d->pool)
+		d->pool = pool_new(cores < THREADS_MAX ? (int)cores : THREADS_MAX);
+	pool_run(d->pool, count, fn, ctx);
+}
+
+enum { STRETCHES = 16 /* that a thread takes at once */ };
+
+static void
+do_stretches(void *ctx, int index)
+{
+	const struct derived_stretches *s = ctx;
+	int64_t at = (int64_t)index * STRETCHES * DERIVED_STRETCH,
+		end = int64_min(s->n, at + (int64_t)STRETCHES * DERIVED_STRETCH);
+
+	for (; at < end; at += DERIVED_STRETCH)
+		s->fn(s->ctx, at, int64_min(end - at, DERIVED_STRETCH));
+}
+
+void
+derived_each(struct derived *d, const struct derived_stretches *s)
+{
+	struct derived_stretches copy = *s;
+	int64_t at_once = (int64_t)STRETCHES * DERIVED_STRETCH;
+
+	derived_share(d, (int)((s->n + at_once - 1) / at_once), do_stretches, &copy);
+}
+
+/* Boxes that are read, each by one thread. */
+struct reads {
+	const struct derived_term *term;
+	struct dtype_array *box;
+	struct err *why; /* of each; an empty reason is none */
+};
+
+static void
+read_one(void *ctx, int i)
+{
+	const struct reads *r = ctx;
+	const struct derived_term *t = &r->term[i];
+
+	if (t->from->kind->read(t->from, &t->part, (void *)(uintptr_t)r->box[i].data, &r->why[i]) ==
+	    0)
+		r->why[i].msg[0] = '\0';
+}
+
+int
+derived_read(struct derived *d, const struct derived_term *t, int count, struct dtype_array *box,
+    struct err *e)
+{
+	struct reads r = { t, box, mem_alloc((size_t)count, sizeof *r.why) };
+	struct source_stored how;
+	size_t *bytes = mem_alloc((size_t)count, sizeof *bytes), all = 0;
+	int rc = 0;
+
+	for (int i = 0; i < count && rc == 0; i++) {
+		if (!t[i].from->kind->find(t[i].from, &t[i].part, &how)) {
+			rc = err_at(e, t[i].from->path, 0, "no tensor '%s'", t[i].part.param->name);
+			continue;
+		}
+		box[i].type = how.dtype;
+		bytes[i] = (size_t)slice_elements(&t[i].part.slice) * dtype_size(how.dtype);
+		all += bytes[i];
+	}
+	if (rc == 0) {
+		char *at = room(&d->raw, &d->raw_bytes, all);
+
+		for (int i = 0; i < count; at += bytes[i++])
+			box[i].data = at;
+		derived_share(d, count, read_one, &r);
+	}
+	for (int i = 0; i < count && rc == 0; i++)
+		if (r.why[i].msg[0])
+			rc = err_set(e, "%s", r.why[i].msg);
+	free(r.why);
+	free(bytes);
+	return rc;
+}
+
+void
+derived_expect(struct derived *d, const struct source_part *p)
+{
+	for (int i = 0; i < d->count; i++) {
+		struct source_part of = *p;
+		int k = source_index(d->from[i], p->param);
+
+		if (k < 0)
+			continue;
+		of.param = &d->from[i]->param[k];
+		if (slice_inside(&of.slice, of.param->ndim, of.param->shape) &&
+		    derived_choose_copy(d, d->from[i], of.param, &of.copy) != DTYPE_NONE)
+			source_expect(d->from[i], &of);
+	}
+}
+
+void
+derived_numbers(struct dtype_array box, int64_t at, int64_t n, double *x)
+{
+	dtype_convert(
+	    x, DTYPE_F64, (const char *)box.data + (size_t)at * dtype_size(box.type), box.type, n);
+}
+
+struct sums {
+	const struct derived_terms *terms;
+	const struct dtype_array *box;
+	double *sum;
+};
+
+/* The sum begins with a number, not with 0, which would lose the sign of -0. */
+static void
+sum_stretch(void *ctx, int64_t at, int64_t n)
+{
+	const struct sums *s = ctx;
+	double x[DERIVED_STRETCH], *sum = s->sum + at;
+
+	for (int k = 0; k < s->terms->count; k++) {
+		double weight = s->terms->term[k].weight;
+		bool add = k > 0 || s->terms->add;
+
+		derived_numbers(s->box[k], at, n, x);
+		for (int64_t i = 0; i < n && !add; i++)
+			sum[i] = weight * x[i];
+		for (int64_t i = 0; i < n && add; i++)
+			sum[i] += weight * x[i];
+	}
+}
+
+int
+derived_sum(struct derived *d, const struct derived_terms *t, double *sum, struct err *e)
+{
+	struct dtype_array *box = mem_alloc((size_t)t->count, sizeof *box);
+	struct sums s = { t, box, sum };
+	int rc = t->count ? derived_read(d, t->term, t->count, box, e) : 0;
+
+	if (rc == 0 && t->count)
+		derived_each(d,
+		    &(struct derived_stretches){
+			slice_elements(&t->term[0].part.slice), sum_stretch, &s });
+	free(box);
+	return rc;
 }
 
 /* --- equal models ----------------------------------------------------------------------------- */

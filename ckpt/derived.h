@@ -5,7 +5,8 @@
  * numbers: those of one source, whose bytes are copied in their own type, or what the kind computes
  * in fp64, which is rounded once. copy_source (copy.h) reads it as any other source, a few MiB at a
  * time, so memory grows neither with the tensors nor with the number of sources, and results depend
- * neither on the boxes nor on the layout that is written. Sources may be of any format: tensors
+ * neither on the boxes nor on the layout that is written, nor on the threads, which share the
+ * sources of a box to read and then its stretches to compute. Sources may be of any format: tensors
  * meet by the parameter table. To add a verb: a file with its kind and its const struct verb, and
  * a line in bin/mckpt.c.
  */
@@ -71,7 +72,8 @@ struct derived {
 	 * source; NULL: none */
 	const char *how;
 	const double *weight;
-	bool masters; /* all sources have them, of all parameters */
+	bool masters;      /* all sources have them, of all parameters */
+	struct pool *pool; /* NULL until something is computed */
 	/* room for boxes, which grows to the largest */
 	double *numbers;
 	void *raw;
@@ -115,14 +117,47 @@ enum dtype derived_choose_copy(
     const struct derived *d, struct source *from, const struct param *p, int *copy);
 /* A type that holds the numbers of all sources. */
 enum dtype derived_widest(const struct derived *d, const struct param *p);
-/* sum[i] = weight x[i] of a box of a source, or with add sum[i] + weight x[i], in fp64. */
+
+/* --- arithmetic ------------------------------------------------------------------------------- */
+
+/* A box of a source, and its weight in a sum. */
 struct derived_term {
 	struct source *from;
 	struct source_part part;
 	double weight;
+};
+enum {
+	DERIVED_ROOM = 32 << 20,  /* bytes that are read at once of all sources */
+	DERIVED_STRETCH = 1 << 11 /* elements computed at once, of which many fit in a cache */
+};
+/* How many elements of every source are read at once. */
+int64_t derived_part(const struct derived *d);
+/* Reads boxes of as many elements each, of different sources, in their own types; box[i] is that of
+ * term i until the next call. Weights are not used. */
+int derived_read(struct derived *d, const struct derived_term *t, int count,
+    struct dtype_array *box, struct err *e);
+/* What will be read of all sources when this box of the result is asked for: a disk begins. */
+void derived_expect(struct derived *d, const struct source_part *p);
+/* Calls fn for every index, on all threads, in any order. */
+void derived_share(struct derived *d, int count, void (*fn)(void *ctx, int index), void *ctx);
+/* Calls fn for all stretches of n elements, on all threads: each begins at a multiple of
+ * DERIVED_STRETCH. */
+struct derived_stretches {
+	int64_t n;
+	void (*fn)(void *ctx, int64_t at, int64_t n);
+	void *ctx;
+};
+void derived_each(struct derived *d, const struct derived_stretches *s);
+/* x[i] = element at + i of a box. */
+void derived_numbers(struct dtype_array box, int64_t at, int64_t n, double *x);
+/* sum[i] = the weighted sum of the terms, in their order and in fp64; with add, sum[i] is the first
+ * of them. */
+struct derived_terms {
+	const struct derived_term *term;
+	int count;
 	bool add;
 };
-int derived_sum(struct derived *d, const struct derived_term *t, double *sum, struct err *e);
+int derived_sum(struct derived *d, const struct derived_terms *t, double *sum, struct err *e);
 /* Rounds numbers that were computed to their type, and counts what is lost. */
 void derived_round(struct derived *d, struct dtype_array dst, const double *numbers, int64_t n);
 

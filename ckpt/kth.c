@@ -1,18 +1,7 @@
 /* kth.c - the k-th largest magnitude of many numbers, exactly, in bounded memory */
 #include "ckpt/kth.h"
 
-#include <math.h>
 #include <string.h>
-
-uint32_t
-kth_bits(double x)
-{
-	float f = (float)fabs(x);
-	uint32_t bits;
-
-	memcpy(&bits, &f, sizeof bits);
-	return bits;
-}
 
 void
 kth_begin(struct kth *k, int64_t keep)

@@ -7,7 +7,9 @@
 #ifndef CKPT_KTH_H
 #define CKPT_KTH_H
 
+#include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { KTH_BINS = 1 << 16 };
 
@@ -21,7 +23,15 @@ struct kth {
 };
 
 /* The bits of a number's magnitude as fp32, in the order of magnitudes. */
-uint32_t kth_bits(double x);
+static inline uint32_t
+kth_bits(double x)
+{
+	float f = (float)fabs(x);
+	uint32_t bits;
+
+	memcpy(&bits, &f, sizeof bits);
+	return bits;
+}
 void kth_begin(struct kth *k, int64_t keep);
 void kth_add(struct kth *k, const double *x, int64_t n);
 /* After all numbers have been shown; twice. */

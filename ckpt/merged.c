@@ -7,28 +7,17 @@
  * its boxes is asked for, and kept for the others.
  */
 #include "ckpt/merged.h"
-#include "ckpt/kth.h"
+#include "ckpt/deltas.h"
 #include "ckpt/slab.h"
 #include "ckpt/vocab_map.h"
-#include "lib/base/mem.h"
-#include "lib/base/rng.h"
+#include "lib/base/int64.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const merge_methods[] = { "linear", "slerp", "task_arithmetic", "ties", "dare_linear",
 	"dare_ties", NULL };
 const char *const merge_semantics[] = { "mergekit", "paper", NULL };
-
-/* What is left of an operand's delta of a tensor. */
-struct trim {
-	/* ties: larger magnitudes are kept, and those that are equal up to element `last` of
-	 * parameter `in`, by their numbers */
-	uint32_t bits;
-	int64_t in, last;
-	double factor; /* of what is kept */
-};
 
 struct merged {
 	struct derived d;
@@ -36,11 +25,8 @@ struct merged {
 	struct tokenizer *own, *other;
 	/* of the parameter that was read last */
 	const struct param *param;
-	double share[2];   /* slerp: of both models */
-	struct trim *trim; /* [count] */
-	bool global;       /* the thresholds are those of all tensors, and known */
-	double *room[5];
-	size_t room_elements;
+	double share[2]; /* slerp: of both models */
+	struct deltas deltas;
 };
 
 static const struct merge_rule *
@@ -53,18 +39,6 @@ static struct merged *
 merged_of(struct derived *d)
 {
 	return (struct merged *)d;
-}
-
-static bool
-is_ties(const struct merge_rule *r)
-{
-	return r->method == MERGE_TIES;
-}
-
-static bool
-is_dare(const struct merge_rule *r)
-{
-	return r->method == MERGE_DARE_LINEAR || r->method == MERGE_DARE_TIES;
 }
 
 static bool
@@ -84,214 +58,12 @@ normalizes(const struct merge_rule *r)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* A box of a parameter of a source, whose table may have other rows than the result's. */
-static struct derived_term
-term_of(const struct derived *d, int i, const struct source_part *p)
-{
-	struct derived_term t = { .from = d->from[i], .part = *p, .weight = 1 };
-	int k = source_index(t.from, p->param);
-
-	t.part.param = k >= 0 ? &t.from->param[k] : source_param(t.from, p->param->in_layer);
-	derived_choose_copy(d, t.from, t.part.param, &t.part.copy);
-	return t;
-}
-
 static int
 read_model(struct derived *d, int i, const struct source_part *p, double *dst, struct err *e)
 {
-	struct derived_term t = term_of(d, i, p);
+	const struct derived_term t = deltas_term(d, i, p);
 
-	return derived_sum(d, &t, dst, e);
-}
-
-/* A_i - B. */
-static int
-read_delta(struct derived *d, int i, const struct source_part *p, double *dst, struct err *e)
-{
-	struct derived_term t = term_of(d, rule_of(d)->base, p);
-
-	if (read_model(d, i, p, dst, e) < 0)
-		return -1;
-	t.weight = -1;
-	t.add = true;
-	return derived_sum(d, &t, dst, e);
-}
-
-/* The number in the tensor of the first element of row `row` of a box. */
-static int64_t
-element_at(const struct source_part *p, int64_t row)
-{
-	int64_t at = p->slice.start[0] + row;
-
-	for (int k = 1; k < p->slice.ndim; k++)
-		at = at * p->param->shape[k] + p->slice.start[k];
-	return at;
-}
-
-/* Elements of a box that follow each other in the tensor. */
-static int64_t
-row_length(const struct slice *s)
-{
-	return slice_elements(s) / s->count[0];
-}
-
-/* --- what is kept of a delta ------------------------------------------------------------------ */
-
-/* Zeroes the elements of a box that are not kept, without the factor. */
-static void
-trim_box(const struct derived *d, int i, const struct source_part *p, double *x)
-{
-	const struct merge_rule *r = rule_of(d);
-	const struct trim *t = &((const struct merged *)d)->trim[i];
-	int64_t number = p->param - d->s.param, n = row_length(&p->slice);
-	double density = r->density[i];
-	uint32_t stream = 0;
-	char name[140];
-
-	if (density >= 1 || (!is_ties(r) && !is_dare(r)))
-		return;
-	snprintf(name, sizeof name, "%s/%d", p->param->name, i);
-	stream = rng_stream(name);
-	for (int64_t row = 0; row < p->slice.count[0]; row++)
-		for (int64_t k = 0, at = element_at(p, row); k < n; k++, at++, x++) {
-			uint32_t bits = is_ties(r) ? kth_bits(*x) : 0;
-			bool before = number < t->in || (number == t->in && at <= t->last),
-			     kept = is_ties(r)
-			    ? bits > t->bits || (bits == t->bits && before)
-			    : (double)rng_uniform(r->seed, (uint64_t)at, stream, 0) < density;
-
-			if (!kept)
-				*x = 0;
-		}
-}
-
-/* A pass over a tensor, by slabs in the order of its elements. */
-struct pass {
-	struct derived *d;
-	int operand;
-	void (*look)(void *ctx, const struct source_part *p, double *x);
-	void *ctx;
-};
-
-static int
-pass_over(const struct pass *q, const struct param *p, struct err *e)
-{
-	struct source_part whole = { .param = p, .slice = slice_whole(p->ndim, p->shape) };
-	double *x = mem_alloc(SLAB_ELEMENTS, sizeof *x);
-	struct slabs w = { 0 };
-	int rc = 0;
-
-	slabs_add(&w, &whole);
-	for (int64_t k = 0; k < w.count && rc == 0; k++) {
-		rc = read_delta(q->d, q->operand, &w.item[k], x, e);
-		if (rc == 0)
-			q->look(q->ctx, &w.item[k], x);
-	}
-	slabs_release(&w);
-	free(x);
-	return rc;
-}
-
-static void
-look_at_magnitudes(void *ctx, const struct source_part *p, double *x)
-{
-	kth_add(ctx, x, slice_elements(&p->slice));
-}
-
-/* Looks for the last of the equal elements that are kept. */
-struct search {
-	const struct derived *d;
-	struct trim *trim;
-	int64_t left;
-};
-
-static void
-look_for_last(void *ctx, const struct source_part *p, double *x)
-{
-	struct search *s = ctx;
-	int64_t n = slice_elements(&p->slice), at = element_at(p, 0);
-
-	for (int64_t k = 0; k < n && s->left > 0; k++)
-		if (kth_bits(x[k]) == s->trim->bits && --s->left == 0) {
-			s->trim->in = p->param - s->d->s.param;
-			s->trim->last = at + k;
-		}
-}
-
-/* The parameters [first, end) together: how many elements, and the threshold of an operand. */
-static int
-find_threshold(struct merged *m, int i, const int range[2], struct err *e)
-{
-	struct derived *d = &m->d;
-	struct kth *k = mem_alloc(1, sizeof *k);
-	struct search search = { d, &m->trim[i], 0 };
-	struct pass q = { d, i, look_at_magnitudes, k };
-	int64_t n = 0, keep;
-	int rc = 0;
-
-	for (int p = range[0]; p < range[1]; p++)
-		n += param_elements(&d->s.param[p]);
-	keep = (int64_t)(rule_of(d)->density[i] * (double)n);
-	kth_begin(k, keep ? keep : 1);
-	for (int round = 0; round < 2 && rc == 0; round++) {
-		for (int p = range[0]; p < range[1] && rc == 0; p++)
-			rc = pass_over(&q, &d->s.param[p], e);
-		kth_end_round(k);
-	}
-	m->trim[i].bits = k->bits;
-	m->trim[i].in = INT64_MAX;
-	search.left = k->ties;
-	q.look = look_for_last;
-	q.ctx = &search;
-	for (int p = range[0]; p < range[1] && rc == 0 && k->ties < k->equal && search.left; p++)
-		rc = pass_over(&q, &d->s.param[p], e);
-	free(k);
-	return rc;
-}
-
-/* The sums of the magnitudes of a delta, before and after it is trimmed. */
-struct norms {
-	const struct derived *d;
-	int operand;
-	double before, after;
-};
-
-static void
-look_at_norms(void *ctx, const struct source_part *p, double *x)
-{
-	struct norms *s = ctx;
-	int64_t n = slice_elements(&p->slice);
-
-	for (int64_t k = 0; k < n; k++)
-		s->before += fabs(x[k]);
-	trim_box(s->d, s->operand, p, x);
-	for (int64_t k = 0; k < n; k++)
-		s->after += fabs(x[k]);
-}
-
-/* What the kept elements are multiplied by: the paper's 1 / density, or mergekit's quotient of
- * norms. */
-static int
-find_factor(struct merged *m, int i, const struct param *p, struct err *e)
-{
-	const struct merge_rule *r = rule_of(&m->d);
-	bool rescale = r->rescale == MERGE_DEFAULT ? is_dare(r) : r->rescale == MERGE_TRUE;
-	struct norms sums = { &m->d, i, 0, 0 };
-	const struct pass q = { &m->d, i, look_at_norms, &sums };
-	static const double least = 1e-7;
-
-	m->trim[i].factor = 1;
-	if (!rescale || r->density[i] >= 1 || r->density[i] <= 0)
-		return 0;
-	if (r->semantics == MERGE_PAPER) {
-		m->trim[i].factor = is_dare(r) ? 1 / r->density[i] : 1;
-		return 0;
-	}
-	if (pass_over(&q, p, e) < 0)
-		return -1;
-	if (sums.before >= least && sums.after >= least)
-		m->trim[i].factor = sums.before / sums.after;
-	return 0;
+	return derived_sum(d, &(struct derived_terms){ &t, 1, false }, dst, e);
 }
 
 /* --- slerp ------------------------------------------------------------------------------------ */
@@ -301,19 +73,24 @@ struct angle {
 	double a, b, dot;
 };
 
-/* Sums of a box of both models. */
+/* Sums of a box of both models, in the order of its elements. */
 static int
-add_box(struct angle *s, const struct source_part *p, double *const x[2], struct err *e)
+add_box(struct angle *s, const struct source_part *p, struct err *e)
 {
-	int64_t n = slice_elements(&p->slice);
+	int64_t elements = slice_elements(&p->slice);
+	double a[DERIVED_STRETCH], b[DERIVED_STRETCH];
 
-	for (int i = 0; i < 2; i++)
-		if (read_model(&s->m->d, i, p, x[i], e) < 0)
-			return -1;
-	for (int64_t k = 0; k < n; k++) {
-		s->a += x[0][k] * x[0][k];
-		s->b += x[1][k] * x[1][k];
-		s->dot += x[0][k] * x[1][k];
+	if (deltas_read(&s->m->deltas, p, e) < 0)
+		return -1;
+	for (int64_t at = 0, n; at < elements; at += n) {
+		n = int64_min(elements - at, DERIVED_STRETCH);
+		derived_numbers(s->m->deltas.box[0], at, n, a);
+		derived_numbers(s->m->deltas.box[1], at, n, b);
+		for (int64_t k = 0; k < n; k++) {
+			s->a += a[k] * a[k];
+			s->b += b[k] * b[k];
+			s->dot += a[k] * b[k];
+		}
 	}
 	return 0;
 }
@@ -343,44 +120,22 @@ static int
 find_angle(struct merged *m, const struct param *p, struct err *e)
 {
 	struct source_part whole = { .param = p, .slice = slice_whole(p->ndim, p->shape) };
-	double *const x[2] = { mem_alloc(SLAB_ELEMENTS, sizeof(double)),
-		mem_alloc(SLAB_ELEMENTS, sizeof(double)) };
 	struct angle sums = { .m = m };
 	struct slabs w = { 0 };
 	int rc = 0;
 
 	slabs_add(&w, &whole);
-	for (int64_t k = 0; k < w.count && rc == 0; k++)
-		rc = add_box(&sums, &w.item[k], x, e);
+	for (int64_t k = 0; k < w.count && rc == 0; k++) {
+		if (k + 1 < w.count)
+			derived_expect(&m->d, &w.item[k + 1]);
+		rc = add_box(&sums, &w.item[k], e);
+	}
 	slabs_release(&w);
-	free(x[0]);
-	free(x[1]);
 	set_shares(m, &sums);
 	return rc;
 }
 
 /* --- what a tensor needs first ---------------------------------------------------------------- */
-
-/* Under MERGE_PAPER thresholds are those of all tensors together. */
-static int
-find_trims(struct merged *m, const struct param *p, struct err *e)
-{
-	const struct merge_rule *r = rule_of(&m->d);
-	bool paper = r->semantics == MERGE_PAPER;
-	int number = (int)(p - m->d.s.param), one[2] = { number, number + 1 },
-	    all[2] = { 0, m->d.s.count }, rc = 0;
-
-	for (int i = 0; i < m->d.count && rc == 0; i++) {
-		if (i == r->base)
-			continue;
-		if (is_ties(r) && r->density[i] < 1 && !m->global)
-			rc = find_threshold(m, i, paper ? all : one, e);
-		if (rc == 0)
-			rc = find_factor(m, i, p, e);
-	}
-	m->global = paper;
-	return rc;
-}
 
 static int
 prepare(struct merged *m, const struct param *p, struct err *e)
@@ -393,8 +148,8 @@ prepare(struct merged *m, const struct param *p, struct err *e)
 	m->param = NULL;
 	if (r->method == MERGE_SLERP)
 		rc = find_angle(m, p, e);
-	else if (is_ties(r) || is_dare(r))
-		rc = find_trims(m, p, e);
+	else
+		rc = deltas_prepare(&m->deltas, p, e);
 	if (rc == 0)
 		m->param = p;
 	return rc;
@@ -405,126 +160,130 @@ prepare(struct merged *m, const struct param *p, struct err *e)
 /* sum share_i A_i, where a share of 0 adds nothing, not even the sign of a zero. */
 static int
 add_models(
-    struct derived *d, const struct source_part *p, const double *share, double *dst, struct err *e)
+    struct merged *m, const struct source_part *p, const double *share, double *dst, struct err *e)
 {
-	bool add = false;
+	struct derived_terms terms = { m->deltas.term, 0, false };
 
-	for (int i = 0; i < d->count; i++) {
-		struct derived_term t = term_of(d, i, p);
-
+	for (int i = 0; i < m->d.count; i++) {
 		if (share[i] == 0)
 			continue;
-		t.weight = share[i];
-		t.add = add;
-		add = true;
-		if (derived_sum(d, &t, dst, e) < 0)
-			return -1;
+		m->deltas.term[terms.count] = deltas_term(&m->d, i, p);
+		m->deltas.term[terms.count++].weight = share[i];
 	}
-	return 0;
+	return derived_sum(&m->d, &terms, dst, e);
 }
 
 static int
-merge_linear(struct derived *d, const struct source_part *p, double *dst, struct err *e)
+merge_linear(struct merged *m, const struct source_part *p, double *dst, struct err *e)
 {
-	const struct merge_rule *r = rule_of(d);
+	const struct merge_rule *r = rule_of(&m->d);
 	double sum = 0;
 
-	for (int i = 0; i < d->count; i++)
+	for (int i = 0; i < m->d.count; i++)
 		sum += r->weight[i];
-	if (add_models(d, p, r->weight, dst, e) < 0)
+	if (add_models(m, p, r->weight, dst, e) < 0)
 		return -1;
 	for (int64_t k = 0, n = slice_elements(&p->slice); normalizes(r) && k < n; k++)
 		dst[k] /= sum;
 	return 0;
 }
 
-/* Sums of weighted deltas by their sign, and of their weights. */
-enum { DELTA, POSITIVE, NEGATIVE, WEIGHT_POSITIVE, WEIGHT_NEGATIVE };
+/* Sums of weighted deltas by their sign, and of their weights, in a stretch. */
+struct votes {
+	double positive[DERIVED_STRETCH], negative[DERIVED_STRETCH];
+	double weight_positive[DERIVED_STRETCH], weight_negative[DERIVED_STRETCH];
+};
 
+/* One condition a loop, which compilers turn into a choice without a branch: signs are random. */
 static void
-make_room(struct merged *m, int64_t n)
+vote(struct votes *v, double w, double factor, double *y, int64_t n)
 {
-	if (m->room_elements < (size_t)n)
-		for (int i = 0; i < 5; i++) {
-			free(m->room[i]);
-			m->room[i] = mem_alloc((size_t)n, sizeof(double));
-		}
-	m->room_elements = m->room_elements < (size_t)n ? (size_t)n : m->room_elements;
-	for (int i = POSITIVE; i <= WEIGHT_NEGATIVE; i++)
-		memset(m->room[i], 0, (size_t)n * sizeof(double));
+	for (int64_t k = 0; k < n; k++)
+		y[k] = w * (factor * y[k]);
+	for (int64_t k = 0; k < n; k++)
+		v->positive[k] += y[k] < 0 ? 0 : y[k];
+	for (int64_t k = 0; k < n; k++)
+		v->negative[k] += y[k] < 0 ? y[k] : 0;
+	for (int64_t k = 0; k < n; k++)
+		v->weight_positive[k] += y[k] <= 0 ? 0 : w;
+	for (int64_t k = 0; k < n; k++)
+		v->weight_negative[k] += y[k] < 0 ? w : 0;
 }
 
-/* Adds what is left of an operand's delta to the sums. */
-static int
-add_delta(struct merged *m, int i, const struct source_part *p, struct err *e)
+/* What the larger side says, which becomes `positive`; divided by the weights of that side. */
+static void
+elect(struct votes *v, bool divide, int64_t n)
 {
-	const struct merge_rule *r = rule_of(&m->d);
-	double *x = m->room[DELTA], factor = m->trim[i].factor, w = r->weight[i];
-	bool vote = votes(r), nothing = r->density[i] <= 0 && is_dare(r);
-	int64_t n = slice_elements(&p->slice);
+	double *x = v->positive, *weights = v->weight_positive;
+	const double *negative = v->negative;
 
-	if (nothing)
-		return 0;
-	if (read_delta(&m->d, i, p, x, e) < 0)
-		return -1;
-	trim_box(&m->d, i, p, x);
-	for (int64_t k = 0; k < n && !vote; k++)
-		m->room[POSITIVE][k] += w * (factor * x[k]);
-	for (int64_t k = 0; k < n && vote; k++) {
-		double y = w * (factor * x[k]);
-		int of = y < 0;
-
-		m->room[POSITIVE + of][k] += y;
-		m->room[WEIGHT_POSITIVE + of][k] += y != 0 ? w : 0;
-	}
-	return 0;
+	for (int64_t k = 0; k < n; k++)
+		weights[k] = x[k] + negative[k] < 0 ? v->weight_negative[k] : weights[k];
+	for (int64_t k = 0; k < n; k++)
+		x[k] = x[k] + negative[k] < 0 ? negative[k] : x[k];
+	for (int64_t k = 0; divide && k < n; k++)
+		x[k] /= weights[k] == 0 ? 1 : weights[k];
 }
 
-/* What the sums make of element k. */
-static double
-mix(const struct merged *m, int64_t k, double weights)
+struct merge {
+	struct merged *m;
+	const struct source_part *part;
+	double *dst;
+};
+
+/* Sums what is left of the operands' deltas. */
+static void
+sum_deltas(const struct merged *m, const struct stretch *s, struct votes *v)
 {
 	const struct merge_rule *r = rule_of(&m->d);
-	double x = m->room[POSITIVE][k], divisor = weights;
+	double x[DERIVED_STRETCH], weights = 0;
 
-	if (votes(r)) {
-		bool negative = x + m->room[NEGATIVE][k] < 0;
+	for (int i = 0; i < m->d.count; i++) {
+		double factor = m->deltas.trim[i].factor, w = r->weight[i];
 
-		x = m->room[POSITIVE + negative][k];
-		divisor = m->room[WEIGHT_POSITIVE + negative][k];
-		divisor = divisor == 0 ? 1 : divisor;
-	} else if (fabs(divisor) < 1e-8) {
-		divisor = 1;
+		if (i == r->base)
+			continue;
+		weights += w;
+		deltas_kept(&m->deltas, i, s, x);
+		if (votes(r))
+			vote(v, w, factor, x, s->n);
+		for (int64_t k = 0; !votes(r) && k < s->n; k++)
+			v->positive[k] += w * (factor * x[k]);
 	}
-	if (normalizes(r))
-		x /= divisor;
-	return r->lambda == 1 ? x : x * r->lambda;
+	if (votes(r))
+		elect(v, normalizes(r), s->n);
+	weights = fabs(weights) < 1e-8 ? 1 : weights;
+	for (int64_t k = 0; !votes(r) && normalizes(r) && k < s->n; k++)
+		v->positive[k] /= weights;
+}
+
+/* The base and the sum. Where nothing is added, that is -0, which leaves the sign of a zero. */
+static void
+merge_stretch(void *ctx, int64_t at, int64_t n)
+{
+	const struct merge *q = ctx;
+	const struct stretch s = { q->part, at, n };
+	const struct merge_rule *r = rule_of(&q->m->d);
+	struct votes v = { 0 };
+	double *dst = q->dst + at, lambda = r->lambda;
+
+	sum_deltas(q->m, &s, &v);
+	derived_numbers(q->m->deltas.box[r->base], at, n, dst);
+	for (int64_t k = 0; k < n; k++)
+		v.positive[k] *= lambda;
+	for (int64_t k = 0; k < n; k++)
+		dst[k] += v.positive[k] == 0 ? -0.0 : v.positive[k];
 }
 
 static int
 merge_deltas(struct merged *m, const struct source_part *p, double *dst, struct err *e)
 {
-	struct derived *d = &m->d;
-	const struct merge_rule *r = rule_of(d);
-	int64_t n = slice_elements(&p->slice);
-	double weights = 0;
+	struct merge q = { m, p, dst };
 
-	make_room(m, n);
-	for (int i = 0; i < d->count; i++) {
-		if (i == r->base)
-			continue;
-		weights += r->weight[i];
-		if (add_delta(m, i, p, e) < 0)
-			return -1;
-	}
-	if (read_model(d, r->base, p, dst, e) < 0)
+	if (deltas_read(&m->deltas, p, e) < 0)
 		return -1;
-	for (int64_t k = 0; k < n; k++) {
-		double x = mix(m, k, weights);
-
-		/* the sign of a zero of the base stays where nothing is added */
-		dst[k] = x == 0 ? dst[k] : dst[k] + x;
-	}
+	derived_each(
+	    &m->d, &(struct derived_stretches){ slice_elements(&p->slice), merge_stretch, &q });
 	return 0;
 }
 
@@ -554,14 +313,14 @@ add_rows(struct merged *m, const struct source_part *p, int64_t first, double *d
 
 	of.slice.start[0] = first;
 	for (int i = 0; i < d->count && first >= 0; i++) {
-		struct derived_term t = term_of(d, i, &of), base = term_of(d, r->base, &of);
+		struct derived_term pair[2] = { deltas_term(d, i, &of),
+			deltas_term(d, r->base, &of) };
 
 		if (i == r->base || i == r->own)
 			continue;
-		t.weight = r->lambda * r->weight[i];
-		base.weight = -t.weight;
-		t.add = base.add = true;
-		if (derived_sum(d, &t, dst, e) < 0 || derived_sum(d, &base, dst, e) < 0)
+		pair[0].weight = r->lambda * r->weight[i];
+		pair[1].weight = -pair[0].weight;
+		if (derived_sum(d, &(struct derived_terms){ pair, 2, true }, dst, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -605,8 +364,8 @@ compute(struct derived *d, const struct source_part *p, double *dst, struct err 
 	if (prepare(m, own.param, e) < 0)
 		return -1;
 	if (r->method == MERGE_LINEAR)
-		return merge_linear(d, &own, dst, e);
-	return r->method == MERGE_SLERP ? add_models(d, &own, m->share, dst, e)
+		return merge_linear(m, &own, dst, e);
+	return r->method == MERGE_SLERP ? add_models(m, &own, m->share, dst, e)
 					: merge_deltas(m, &own, dst, e);
 }
 
@@ -661,9 +420,7 @@ set_model(struct derived *d, struct err *e)
 		return -1;
 	derived_find_masters(d);
 	d->weight = r->weight;
-	m->trim = mem_zalloc((size_t)d->count, sizeof *m->trim);
-	for (int i = 0; i < d->count; i++)
-		m->trim[i].factor = 1;
+	deltas_init(&m->deltas, d);
 	return r->own >= 0 ? map_vocabularies(m, e) : 0;
 }
 
@@ -684,9 +441,7 @@ release(struct derived *d)
 	vocab_map_release(&m->map);
 	tokenizer_close(m->own);
 	tokenizer_close(m->other);
-	free(m->trim);
-	for (int i = 0; i < 5; i++)
-		free(m->room[i]);
+	deltas_release(&m->deltas);
 }
 
 const struct derived_kind derived_merged = {

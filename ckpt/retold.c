@@ -163,18 +163,17 @@ static int
 compute(struct derived *d, const struct source_part *p, double *dst, struct err *e)
 {
 	const struct retold *r = (const struct retold *)d;
-	struct derived_term t = { derived_last(d), *p, 0.5, false };
+	struct derived_term t = { derived_last(d), *p, 0.5 };
 
 	if (p->state && strcmp(p->state, STATE_AVERAGE)) {
 		memset(dst, 0, (size_t)slice_elements(&p->slice) * sizeof *dst);
 		return 0;
 	}
 	t.part.param = r->input;
-	if (derived_sum(d, &t, dst, e) < 0)
+	if (derived_sum(d, &(struct derived_terms){ &t, 1, false }, dst, e) < 0)
 		return -1;
 	t.part.param = r->output;
-	t.add = true;
-	return derived_sum(d, &t, dst, e);
+	return derived_sum(d, &(struct derived_terms){ &t, 1, true }, dst, e);
 }
 
 static bool

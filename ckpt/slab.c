@@ -6,7 +6,7 @@
 
 /* A range of elements is a few boxes. */
 void
-slabs_add(struct slabs *w, const struct source_part *whole)
+slabs_cut(struct slabs *w, const struct source_part *whole, int64_t most)
 {
 	int64_t total = slice_elements(&whole->slice);
 
@@ -14,7 +14,7 @@ slabs_add(struct slabs *w, const struct source_part *whole)
 		struct slice slice[SLICE_FLAT_MAX];
 		int n;
 
-		step = total - at < SLAB_ELEMENTS ? total - at : SLAB_ELEMENTS;
+		step = total - at < most ? total - at : most;
 		n = slice_flat(&whole->slice, at, step, slice);
 		if (w->count + n > w->cap) {
 			w->cap = 2 * (w->count + n);
@@ -25,6 +25,12 @@ slabs_add(struct slabs *w, const struct source_part *whole)
 			w->item[w->count++].slice = slice[i];
 		}
 	}
+}
+
+void
+slabs_add(struct slabs *w, const struct source_part *whole)
+{
+	slabs_cut(w, whole, SLAB_ELEMENTS);
 }
 
 void

@@ -17,9 +17,9 @@ struct slabs {
 	int64_t count, cap;
 };
 
-/* Appends the box of `whole`, in row-major order: each slab is one box of at most
- * SLAB_ELEMENTS.
- */
+/* Appends the box of `whole`, in row-major order: each slab is one box of at most `most` elements,
+ * or of SLAB_ELEMENTS. */
+void slabs_cut(struct slabs *w, const struct source_part *whole, int64_t most);
 void slabs_add(struct slabs *w, const struct source_part *whole);
 void slabs_release(struct slabs *w);
 

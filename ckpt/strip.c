@@ -3,6 +3,7 @@
  *
  * A checkpoint without what only a run continues from, or a part of it.
  */
+#include "ckpt/chosen.h"
 #include "ckpt/copy.h"
 #include "ckpt/layered.h"
 #include "ckpt/verbs.h"
@@ -43,7 +44,7 @@ const struct verb verb_strip = { .name = "strip",
 	.run_given = run_strip };
 
 struct extract_config {
-	const char *layers;
+	const char *layers, *tensors;
 	int dtype; /* of copy_dtypes */
 	bool ema, force;
 };
@@ -53,12 +54,30 @@ static const struct opt extract_opts[] = {
 	    "the average that a run with --ema-decay keeps becomes the weights"),
 	TEXT(struct extract_config, "layers", layers, "A:B,C:D",
 	    "these layers alone: half-open ranges of their numbers from 0, or numbers"),
+	TEXT(struct extract_config, "tensors", tensors, "PATTERN",
+	    "these tensors alone, states too, in one safetensors file DST; * and ? stand for any "
+	    "letters"),
 	CHOICE(struct extract_config, "dtype", dtype, copy_dtypes, "keep",
 	    "type of the weights; rounds to nearest, once"),
 	FLAG(struct extract_config, "force", force,
-	    "write into a directory that holds a checkpoint"),
+	    "write into a directory that holds a checkpoint, or replace a file"),
 	OPT_END,
 };
+
+/* The tensors as mckpt info --tensors lists them, also the states, unless the average takes the
+ * place of the weights. */
+static int
+extract_tensors(const struct extract_config *c, struct derived_job *job, char **argv, struct err *e)
+{
+	struct derived *d;
+
+	job->kind = c->ema ? &derived_extracted : &derived_layered;
+	job->path = (const char *const *)argv;
+	job->count = 1;
+	job->save = argv[1];
+	d = derived_open(job, e);
+	return d ? chosen_write(d, job, c->tensors, e) : CLI_FAILED;
+}
 
 static int
 run_extract(const struct opt_parse *p, int argc, char **argv, struct err *e)
@@ -73,16 +92,19 @@ run_extract(const struct opt_parse *p, int argc, char **argv, struct err *e)
 		.no_optim = true,
 		.force = c->force };
 
-	if (argc == 2 && !c->ema && !c->layers) {
-		err_set(e, "needs --ema or --layers");
+	if (argc == 2 && !c->ema && !c->layers && !c->tensors) {
+		err_set(e, "needs --ema, --layers or --tensors");
 		return CLI_USAGE;
 	}
+	if (argc == 2 && c->tensors)
+		return extract_tensors(c, &job, argv, e);
 	return derived_run(&job, argc, argv, e);
 }
 
 const struct verb verb_extract = { .name = "extract",
 	.operands = "SRC DST",
-	.summary = "make a model of the average of the weights, or of some layers",
+	.summary =
+	    "make a model of the average of the weights or of some layers, or a file of tensors",
 	.opts = extract_opts,
 	.cfg_size = sizeof(struct extract_config),
 	.run_given = run_extract };

@@ -55,6 +55,8 @@ bool ckpt_sealed(const struct ckpt *c);
  * file and tensor. source.h converts.
  */
 int ckpt_read(struct ckpt *c, const char *name, const struct slice *want, void *dst, struct err *e);
+/* Has a disk begin with a box that will be read. What is wrong with it, the read says. */
+void ckpt_expect(struct ckpt *c, const char *name, const struct slice *want);
 /*
  * For many ranks that read one checkpoint of version 1, whose checksums cover whole pieces:
  * compares this rank's share of the pieces, and relies on the other ranks for the rest, so that no

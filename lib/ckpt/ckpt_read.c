@@ -240,6 +240,24 @@ ckpt_read(struct ckpt *c, const char *name, const struct slice *want, void *dst,
 	return rc;
 }
 
+void
+ckpt_expect(struct ckpt *c, const char *name, const struct slice *want)
+{
+	const struct ckpt_tensor *t = ckpt_find(c, name);
+	struct slice common;
+	uint64_t len;
+
+	for (int i = 0; t && i < t->num_pieces; i++) {
+		const struct ckpt_piece *p = &t->piece[i];
+
+		if (slice_intersect(want, &p->slice, &common) && file_bytes(c, p->file, NULL)) {
+			const void *first = blocks_of(c, t, p, &common, &len);
+
+			map_will_need(first, len);
+		}
+	}
+}
+
 /* Pieces are dealt to the ranks in the order of the files, so that each rank reads few files. */
 int
 ckpt_check_share(struct ckpt *c, int rank, int num_ranks, struct err *e)

@@ -130,6 +130,13 @@ source_dtype(const struct source *s, const struct param *p, const char *state)
 }
 
 void
+source_expect(struct source *s, const struct source_part *p)
+{
+	if (s->kind->expect)
+		s->kind->expect(s, p);
+}
+
+void
 source_name(const struct param *p, const char *state, char out[128])
 {
 	snprintf(out, 128, "%s%s%s", p->name, state ? "." : "", state ? state : "");

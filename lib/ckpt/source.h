@@ -94,6 +94,9 @@ struct source_kind {
 	/* The same in FP32, of what read rounds to the stored type; NULL: there is nothing of the
 	 * kind. */
 	int (*read_exact)(struct source *s, const struct source_part *p, void *dst, struct err *e);
+	/* What will be read soon, which find finds: a disk may begin to read it. NULL: nothing is
+	 * done. */
+	void (*expect)(struct source *s, const struct source_part *p);
 	/* Adds a line for everything wrong that only reading every byte shows, except that copies
 	 * differ and that numbers are not finite, which is asked of every kind; NULL: nothing. May
 	 * skip what was read before. Returns the number of lines. */
@@ -133,6 +136,8 @@ enum dtype source_dtype(const struct source *s, const struct param *p, const cha
  * in s->lost. */
 int source_read(
     struct source *s, const struct source_part *p, enum dtype dtype, void *dst, struct err *e);
+/* Says that a box, which find finds, will be read soon, so that a disk may begin. */
+void source_expect(struct source *s, const struct source_part *p);
 /* The name of a parameter (state NULL), or of a state of it, as in a checkpoint of ours. */
 void source_name(const struct param *p, const char *state, char out[128]);
 /* The number of states that the source holds of a parameter; and these by number from 1, with NULL

@@ -235,6 +235,12 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	return rc;
 }
 
+static void
+expect_part(struct source *s, const struct source_part *p)
+{
+	ckpt_expect(ckpt_of(s), tensor_of(s, p)->name, &p->slice);
+}
+
 bool
 source_has_files(const struct source *s)
 {
@@ -289,6 +295,7 @@ const struct source_kind source_ckpt = {
 	.open = open_checkpoint,
 	.find = find_part,
 	.read = read_part,
+	.expect = expect_part,
 	.verify = verify_files,
 	.hash = manifest_hash,
 	.share = check_share,

@@ -323,7 +323,20 @@ $left_out" mckpt average --merge-inputs run/iter_0000004:-0.25 run/iter_0000007:
 optimizer	false" ]
 	refused 1 "mckpt: a/iter_0000007: holds no average of the weights, as a run with --ema-decay saves" \
 		mckpt extract --ema a out
-	refused 2 "mckpt: needs --ema or --layers" mckpt extract a out
+	refused 2 "mckpt: needs --ema, --layers or --tensors" mckpt extract a out
+	refused 1 "mckpt: a/iter_0000007: no tensor matches 'x*'; mckpt info --tensors lists them" \
+		mckpt extract --tensors 'x*' a out
+	refused 1 "mckpt: 'a/x' is the source 'a', or inside it; give another directory" \
+		mckpt extract --tensors '*' a a/x
+	refused 0 "" mckpt extract --tensors '*final_layernorm*' --dtype bf16 a some.safetensors
+	refused 1 "mckpt: 'some.safetensors' exists; --force replaces it" \
+		mckpt extract --tensors '*' a some.safetensors
+	refused 1 "mckpt: 'long' exists and is a directory" mckpt extract --tensors '*' --force a long
+	mckpt extract --tensors '*final_layernorm.weight.exp_avg*' a moments.safetensors
+	for state in exp_avg exp_avg_sq; do
+		mckpt cat --npy a "decoder.final_layernorm.weight.$state" | tail -c 64
+	done >want
+	[ "$(tail -c 128 moments.safetensors | sha256sum)" = "$(sha256sum <want)" ]
 	refused 2 "mckpt: --layers: needed, such as 0:24,8:32" mckpt stack a out
 	refused 2 "mckpt: --num-layers: changes the tensors: mckpt stack and mckpt drop-layers change it" \
 		mckpt set --num-layers 3 a out

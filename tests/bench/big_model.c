@@ -1,9 +1,10 @@
 /*
- * big_model.c DIR LAYERS [ROWS] - a Hugging Face directory of the widths of Llama 3 8B, for
+ * big_model.c DIR LAYERS [ROWS [SEED]] - a Hugging Face directory of the widths of Llama 3 8B, for
  * benchmarks of checkpoints
  *
  * config.json and one file of BF16 weights, random bits below 2: nothing in it is sparse, and
- * nothing compresses. ROWS of the vocabulary are 128,256 unless given.
+ * nothing compresses. ROWS of the vocabulary are 128,256 unless given; another SEED gives other
+ * weights.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -73,13 +74,13 @@ main(int argc, char **argv)
 	struct safetensors_writer *w;
 	struct param *p;
 	char path[1100];
-	uint64_t state = 20261123;
+	uint64_t state = 20261123 + (argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
 	uint16_t *x = mem_alloc(CHUNK, sizeof *x);
 	struct err e;
 	int n = model_params(&c, &p);
 
-	if (argc < 3 || argc > 4) {
-		fprintf(stderr, "usage: big_model DIR LAYERS [ROWS]\n");
+	if (argc < 3 || argc > 5) {
+		fprintf(stderr, "usage: big_model DIR LAYERS [ROWS [SEED]]\n");
 		return 2;
 	}
 	need(io_mkdir_p(argv[1], &e), &e);

@@ -51,10 +51,12 @@ against()
 	done >turns
 	sort -k 1,1 -k 2,2n turns | awk -v OFS='\t' -v name="$name" '
 		!($1 in least) { least[$1] = $2 }
+		!($1 in cpu) || $3 < cpu[$1] { cpu[$1] = $3 }
 		$1 == "own" && $4 > peak { peak = $4 }
 		END {
 			printf "mckpt %s, cold, with sync, ms (%.0f %% of the rate), " \
-				"peak %d MiB; peer: ", name, 100 * least["cp"] / least["own"],
+				"CPU ms %d against %d, peak %d MiB; peer: ", name,
+				100 * least["cp"] / least["own"], cpu["own"], cpu["cp"],
 				peak / 1024
 			print "cp --sparse=never of what is written, cat of what else is read",
 				least["own"], least["cp"]
@@ -70,20 +72,21 @@ wanted()
 	case " $* " in *" ${ONLY:-$1} "*) ;; *) return 1 ;; esac
 }
 
-# model NAME LAYERS ROWS VERB...: makes a model if one of the verbs that read it is to be measured
+# model NAME LAYERS ROWS SEED VERB...: makes a model if one of the verbs that read it is to be
+# measured
 model()
 {
-	(shift 3 && wanted "$@") || return 0
-	"$B/tests/bench/big_model" hf "$2" "$3"
+	(shift 4 && wanted "$@") || return 0
+	"$B/tests/bench/big_model" hf "$2" "$3" "$4"
 	mckpt import -q hf "$1"
 	rm -rf hf
 }
 
-model deep 4 32000 stack set
+model deep 4 32000 0 stack set
 against "stack of 2.3 GB" deep mckpt stack -q --layers 3,2,1,0 deep out
 against "set of 2.3 GB" deep mckpt set -q --rotary-base 1e6 deep out
 rm -rf deep
-model words 1 128256 resize-vocab
+model words 1 128256 0 resize-vocab
 "$B/tests/bench/vocabulary" old 120000 1
 "$B/tests/bench/vocabulary" new 127999 7919
 against "resize-vocab of 2.5 GB, 120,000 moved rows and 7,999 new" words \
@@ -92,7 +95,7 @@ against "resize-vocab of 2.5 GB, 120,000 moved rows and 7,999 new" words \
 rm -rf words
 many=
 for i in $(seq 16); do
-	model "m$i" 1 32000 average merge kill
+	model "m$i" 1 32000 "$i" average merge kill
 	many="$many m$i"
 done
 against "average of 2 of 1 GB" "m1 m2" mckpt average -q m1 m2 out
