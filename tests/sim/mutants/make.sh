@@ -3,8 +3,9 @@
 # $B/mutants/made
 #
 # A mutant names a function and an expression in it, wherever they are; one that changes nothing, or
-# does not compile, fails. --places builds nothing, and looks for the expressions alone. The Makefile sets B, COMPILE, LINK, LIBS, OBJECTS (the simulator's) and
-# PRODUCT. mutants.sh needs nothing but the directory.
+# does not compile, fails. --places builds nothing, and looks for the expressions alone. The
+# Makefile sets B, COMPILE, LINK, LIBS, OBJECTS (the simulator's) and PRODUCT. mutants.sh needs
+# nothing but the directory.
 set -u
 here=tests/sim
 work=$B/mutants
@@ -37,13 +38,14 @@ place()
 {
 	function=$(field function "$1") from=$(field from "$1") to=$(field to "$1")
 	file=
-	for f in $(grep -lE "^$function\(" bin/*.c lib/*/*.c train/*.c train/*/*.c tok/*.c shard/*.c \
-		ckpt/*.c export/*.c); do
+	grep -lE "^$function\(" bin/*.c lib/*/*.c train/*.c train/*/*.c tok/*.c shard/*.c ckpt/*.c \
+		export/*.c >"$work/files"
+	while read -r f; do
 		if mutate "$f" "$function" >"$work/mutant.c"; then
 			file=$f
 			break
 		fi
-	done
+	done <"$work/files"
 	[ -n "$file" ] || { echo "no function $function holds: $from"; return 1; }
 }
 
@@ -64,18 +66,26 @@ build()
 		$LINK -o "$work/sim" $OBJECTS "$work/product.o" "$B/libmikoshi.a" $LIBS
 }
 
-make=build
-[ "${1:-}" != --places ] || { make=place; shift; }
+# make MUTANT: builds it into $made, or looks for its place
+make()
+{
+	if [ -n "$places" ]; then
+		place "$1"
+	else
+		build "$1" && strip -o "$made/$name.sim" "$work/sim" && cp "$1" "$made"
+	fi
+}
+
+places=
+[ "${1:-}" != --places ] || { places=yes; shift; }
 failed=0
 for m in "$here"/mutants/*.txt; do
 	name=$(basename "$m" .txt)
 	case " $* " in '  ' | *" $name "*) ;; *) continue ;; esac
-	if "$make" "$m" >"$work/log" 2>&1; then
-		[ "$make" = place ] || strip -o "$made/$name.sim" "$work/sim" && cp "$m" "$made"
-	else
+	make "$m" >"$work/log" 2>&1 || {
 		cat "$work/log"
 		echo "$name: was not made"
 		failed=1
-	fi
+	}
 done
 exit $failed
