@@ -13,7 +13,6 @@
 #include "lib/base/utf8.h"
 #include "lib/token/tokenizer.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,27 +91,15 @@ check_template(struct differences *d, const char *file)
 static void
 check_templates(struct differences *d)
 {
-	static const char name[] = "chat_template.jinja";
-	struct str path = { 0 };
-	struct dirent *de;
-	DIR *dir;
+	struct hf_files files = { 0 };
+	struct err why;
 
-	str_addf(&path, "%s/%s", d->dir, name);
-	if (io_exists(path.buf))
-		check_template(d, name);
-	str_clear(&path);
-	str_addf(&path, "%s/" CHAT_TEMPLATES, d->dir);
-	dir = opendir(path.buf);
-	while (dir && (de = readdir(dir))) {
-		if (*de->d_name == '.')
-			continue;
-		str_clear(&path);
-		str_addf(&path, CHAT_TEMPLATES "/%s", de->d_name);
-		check_template(d, path.buf);
-	}
-	if (dir)
-		closedir(dir);
-	str_release(&path);
+	if (hf_files_list(&files, d->dir, &why) < 0)
+		differ(d, CHAT_TEMPLATES, "%s", why.msg);
+	for (int i = 0; i < files.count; i++)
+		if (hf_files_is_template(files.name[i]))
+			check_template(d, files.name[i]);
+	hf_files_release(&files);
 }
 
 /* --- ids -------------------------------------------------------------------------------------- */
@@ -286,7 +273,7 @@ open_exported(struct differences *d)
 	spec.model = path.buf;
 	t = tokenizer_open(&spec, &why);
 	if (!t)
-		differ(d, "", "%s", why.msg);
+		differ(d, CHAT_TEMPLATES, "%s", why.msg);
 	str_release(&path);
 	return t;
 }

@@ -3,18 +3,13 @@
 #include "lib/base/hub.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/ckpt/hf_files.h"
 #include "lib/model/family.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const size_t file_max = (size_t)1 << 30, generation_max = (size_t)1 << 24;
-
-static const char *const names[] = { "chat_template.jinja", "added_tokens.json", "tokenizer.model",
-	"vocab.json", "merges.txt" };
-enum { NAMES = sizeof names / sizeof *names };
 
 /* The path of a file in the directory of a tokenizer.json; free() it. */
 static char *
@@ -27,83 +22,91 @@ path_of(const char *json, const char *name)
 	return path.buf;
 }
 
-int
-extras_read_file(const char *json, const char *name, struct str *out, struct err *e)
+/* 1 if there is one, else 0. */
+static int
+read_file(const char *path, struct str *out, struct err *e)
 {
-	char *path = path_of(json, name);
 	int rc = io_there(path, e);
 
 	if (rc > 0 &&
 	    (hub_check_pointer(path, e) < 0 ||
 		io_read_regular(path, file_max, &out->buf, &out->len, e) < 0))
 		rc = -1;
+	return rc;
+}
+
+int
+extras_read_file(const char *json, const char *name, struct str *out, struct err *e)
+{
+	char *path = path_of(json, name);
+	int rc = read_file(path, out, e);
+
 	free(path);
 	return rc;
 }
 
 static int
-take(struct extras *x, const char *json, const char *name, struct err *e)
+take_generation(struct extras *x, const char *path, struct err *e)
 {
-	struct str bytes = { 0 };
-	int rc = extras_read_file(json, name, &bytes, e);
-
-	if (rc <= 0)
-		return rc;
-	x->file = mem_realloc(x->file, (size_t)x->count + 1, sizeof *x->file);
-	x->file[x->count++] = (struct extra_file){ mem_strdup(name), bytes };
-	return 0;
+	x->generation = json_read_regular(path, generation_max, e);
+	if (!x->generation)
+		return -1;
+	if (json_root(x->generation)->type == JSON_OBJECT)
+		return 0;
+	json_free(x->generation);
+	x->generation = NULL;
+	return err_at(e, path, 0, "not a JSON object");
 }
 
-/* The further templates of chats, a file each. */
-static int
-take_templates(struct extras *x, const char *json, struct err *e)
+/* Whether a file is here already, or is the tokenizer's own, which tokenizer_json.c reads. */
+static bool
+has(const struct extras *x, const char *name)
 {
-	static const char suffix[] = ".jinja";
-	char *path = path_of(json, CHAT_TEMPLATES);
-	DIR *d = opendir(path);
-	int rc = d || errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(e, "open directory", path);
-	struct dirent *de;
+	static const char *const own[] = { "tokenizer.json", "tokenizer_config.json",
+		"special_tokens_map.json" };
 
-	while (rc == 0 && d && (de = readdir(d))) {
-		size_t n = strlen(de->d_name);
-		struct str name = { 0 };
-
-		if (*de->d_name == '.' || n < sizeof suffix ||
-		    strcmp(de->d_name + n - (sizeof suffix - 1), suffix))
-			continue;
-		str_addf(&name, CHAT_TEMPLATES "/%s", de->d_name);
-		rc = take(x, json, name.buf, e);
-		str_release(&name);
-	}
-	if (d)
-		closedir(d);
-	free(path);
-	return rc;
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		if (!strcmp(name, own[i]))
+			return true;
+	for (int i = 0; i < x->count; i++)
+		if (!strcmp(name, x->file[i].name))
+			return true;
+	return x->generation && !strcmp(name, GENERATION_CONFIG);
 }
 
-static int
-take_generation(struct extras *x, const char *json, struct err *e)
+int
+extras_take(struct extras *x, const char *dir, const char *name, struct err *e)
 {
-	char *path = path_of(json, "generation_config.json");
-	int rc = io_there(path, e);
+	struct str path = { 0 }, bytes = { 0 };
+	int rc = 0;
 
+	if (has(x, name))
+		return 0;
+	str_addf(&path, "%s/%s", dir, name);
+	if (!strcmp(name, GENERATION_CONFIG))
+		rc = take_generation(x, path.buf, e);
+	else
+		rc = read_file(path.buf, &bytes, e);
 	if (rc > 0) {
-		x->generation = json_read_regular(path, generation_max, e);
-		rc = x->generation ? 0 : -1;
-		if (rc == 0 && json_root(x->generation)->type != JSON_OBJECT)
-			rc = err_at(e, path, 0, "not a JSON object");
+		x->file = mem_realloc(x->file, (size_t)x->count + 1, sizeof *x->file);
+		x->file[x->count++] = (struct extra_file){ mem_strdup(name), bytes };
 	}
-	free(path);
-	return rc;
+	str_release(&path);
+	return rc < 0 ? -1 : 0;
 }
 
 int
 extras_read(struct extras *x, const char *json, struct err *e)
 {
-	for (int i = 0; i < NAMES; i++)
-		if (take(x, json, names[i], e) < 0)
-			return -1;
-	return take_templates(x, json, e) < 0 ? -1 : take_generation(x, json, e);
+	char *dir = io_parent(json);
+	struct hf_files files = { 0 };
+	int rc = hf_files_list(&files, dir, e);
+
+	for (int i = 0; rc == 0 && i < files.count; i++)
+		rc = extras_take(x, dir, files.name[i], e);
+	hf_files_release(&files);
+	free(dir);
+	return rc;
 }
 
 int
@@ -139,7 +142,7 @@ ids_of(const struct model_config *c)
 	str_adds(&text, "{\"_from_model_config\": true");
 	family_write_ids(c, false, &text);
 	str_addc(&text, '}');
-	ids = json_parse(text.buf, text.len, "generation_config.json", NULL);
+	ids = json_parse(text.buf, text.len, GENERATION_CONFIG, NULL);
 	str_release(&text);
 	return ids;
 }
@@ -153,7 +156,7 @@ note_ids(const struct json_value *given, const struct json_value *ids, struct st
 	json_print(&other, given);
 	json_print(&own, ids);
 	if (strcmp(other.buf, own.buf) != 0)
-		str_addf(notes, "generation_config.json: \"%s\": %s -> %s, as in the model\n",
+		str_addf(notes, GENERATION_CONFIG ": \"%s\": %s -> %s, as in the model\n",
 		    given->key, other.buf, own.buf);
 	str_release(&other);
 	str_release(&own);

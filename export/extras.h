@@ -13,8 +13,7 @@
 #include "lib/base/str.h"
 #include "lib/model/config.h"
 
-/* The directory of the templates that have a name. */
-#define CHAT_TEMPLATES "additional_chat_templates"
+#define GENERATION_CONFIG "generation_config.json"
 
 struct extra_file {
 	char *name; /* below the directory */
@@ -32,6 +31,8 @@ struct extras {
  * does, else 0. */
 int extras_read_file(const char *json, const char *name, struct str *out, struct err *e);
 int extras_read(struct extras *x, const char *json, struct err *e);
+/* Adds a file of a directory, if it exists and there is none of this name yet. */
+int extras_take(struct extras *x, const char *dir, const char *name, struct err *e);
 /* Writes the files, generation_config.json excepted. */
 int extras_write(const struct extras *x, const char *dir, struct err *e);
 /* The text of generation_config.json: that of the directory, where the ids that the model has take

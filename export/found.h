@@ -13,8 +13,10 @@ struct found_tokenizer {
 };
 
 /* True when the run's options name a tokenizer that is here and has the hash that the checkpoint
- * recorded. Else why says what is missing; empty: the run named none. */
-bool found_open(struct found_tokenizer *f, const struct source *s, struct err *why);
+ * recorded, or else origin does, the tokenizer.json of the model that the run began with; NULL:
+ * there is none. Else why says what is missing; empty: the run named none. */
+bool found_open(
+    struct found_tokenizer *f, const struct source *s, const char *origin, struct err *why);
 void found_release(struct found_tokenizer *f);
 
 #endif

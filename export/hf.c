@@ -122,13 +122,15 @@ find_tokenizer(struct job *j)
 	j->has_tokenizer = j->model || j->vocab;
 	if (j->has_tokenizer)
 		return;
-	if (found_open(&j->found, j->src, &why)) {
+	if (found_open(&j->found, j->src, j->origin.tokenizer, &why)) {
 		j->model = j->found.model;
 		j->vocab = j->found.vocab;
 		j->merges = j->found.merges;
 		j->has_tokenizer = true;
-		str_addf(
-		    j->notes, "the tokenizer is the run's: %s\n", j->model ? j->model : j->vocab);
+		str_addf(j->notes, "the tokenizer is %s: %s\n",
+		    j->model == j->origin.tokenizer ? "that of the model that the run began with"
+						    : "the run's",
+		    j->model ? j->model : j->vocab);
 		return;
 	}
 	if (why.msg[0])
@@ -308,7 +310,13 @@ check_source(const struct job *j)
 int
 export_open(struct job *j)
 {
-	return open_model(j) < 0 || check_source(j) < 0 ? -1 : open_tokenizer(j);
+	if (open_model(j) < 0 || check_source(j) < 0)
+		return -1;
+	origin_open(&j->origin, &j->src->state, j->notes);
+	if (open_tokenizer(j) < 0)
+		return -1;
+	origin_extras(&j->origin, &j->tokenizer.json, &j->tokenizer.extras, j->notes);
+	return 0;
 }
 
 void
@@ -316,6 +324,7 @@ export_release(struct job *j)
 {
 	tokenizer_release(&j->tokenizer);
 	found_release(&j->found);
+	origin_release(&j->origin);
 	weights_release(&j->x);
 	source_close(j->src);
 	place_close(&j->place);

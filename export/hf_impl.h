@@ -4,6 +4,7 @@
 
 #include "export/found.h"
 #include "export/hf.h"
+#include "export/origin.h"
 #include "export/place.h"
 #include "export/tokenizer.h"
 
@@ -17,6 +18,7 @@ struct job {
 	bool has_tokenizer;
 	const char *model, *vocab, *merges; /* its files */
 	struct found_tokenizer found;
+	struct origin origin;
 	struct place place;
 	struct str *notes, *warnings;
 	struct err *e;

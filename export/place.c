@@ -2,6 +2,7 @@
  * place.c - where an export is written, and how it gets its name
  */
 #include "export/place.h"
+#include "lib/ckpt/hf_files.h"
 #include "export/extras.h"
 #include "lib/base/cli.h"
 #include "lib/base/mem.h"

@@ -10,6 +10,7 @@
 #include "lib/base/int64.h"
 #include "lib/base/map.h"
 #include "lib/base/mem.h"
+#include "lib/ckpt/hf_files.h"
 #include "lib/ckpt/hf_front.h"
 #include "lib/ckpt/hf_names.h"
 #include "lib/ckpt/source.h"
@@ -302,6 +303,18 @@ read_config(struct hf_source *h, struct err *e)
 	return decode(h, e);
 }
 
+/* That they cannot be recorded is no fault of the weights. */
+static void
+record_files(struct source *s)
+{
+	struct err why;
+
+	str_adds(&s->state_text, initial_state);
+	if (hf_files_record(s->path, &s->state_text, &why) < 0)
+		str_addf(&s->notes, "%s: its tokenizer and templates are not recorded: %s\n",
+		    s->path, why.msg);
+}
+
 /* The files are found first: they tell what a directory without a config.json is. */
 static struct source *
 open_directory(const char *path, struct err *e)
@@ -318,7 +331,7 @@ open_directory(const char *path, struct err *e)
 	}
 	str_adds(&s->notes, hfdir_notes(h->dir));
 	str_add(&s->notes, h->rest.notes.buf, h->rest.notes.len);
-	str_adds(&s->state_text, initial_state);
+	record_files(s);
 	source_set_model(s);
 	s->num_tensors = hfdir_count(h->dir);
 	s->num_files = hfdir_num_files(h->dir);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Keys of the last two end in a number; provenance is for people, and not kept. */
-enum state_type { WHOLE, NUMBER, WORD, TEXT, CORPUS, PROVENANCE };
+enum state_type { WHOLE, NUMBER, WORD, TEXT, LIST, PROVENANCE };
 
 /* A key. Bounds apply to numbers: integers are exact in a double up to 2^53, the limit of a run's
  * counters. */
@@ -24,12 +24,13 @@ struct row {
 	double min, max;
 	const char *const *words; /* of a WORD */
 	bool needed;
+	size_t length; /* of a LIST: the WHOLE that says how many items it has */
 };
 
 #define MOST 0x1p53
 #define FIELD(f) offsetof(struct run_state, f)
 
-enum { CORPORA_MAX = 1 << 20 };
+enum { LIST_MAX = 1 << 20 };
 
 static const char *const means[] = { "mean", NULL };
 static const char *const dtypes[] = { "F64", "F32", "BF16", "F16", NULL };
@@ -60,7 +61,7 @@ static const struct row rows[] = {
 	{ "weight_decay_form", WORD, FIELD(weight_decay_form), .words = forms },
 	{ "sgd_momentum", NUMBER, FIELD(sgd_momentum), 0, 1 },
 	{ "muon_momentum", NUMBER, FIELD(muon_momentum), 0, 1 },
-	{ "data_corpora", WHOLE, FIELD(data_corpora), 0, CORPORA_MAX },
+	{ "data_corpora", WHOLE, FIELD(data_corpora), 0, LIST_MAX },
 	{ "data_start", WHOLE, FIELD(data_start), 0, MOST },
 	{ "data_seed", WHOLE, FIELD(data_seed), 0, UINT32_MAX },
 	{ "data_seq_length", WHOLE, FIELD(data_seq_length), 1, MOST },
@@ -68,7 +69,10 @@ static const struct row rows[] = {
 	{ "data_bos", WHOLE, FIELD(data_bos), 0, 1 },
 	{ "data_split", TEXT, FIELD(data_split) },
 	{ "data_packing", TEXT, FIELD(data_packing) },
-	{ "data_corpus_", CORPUS, FIELD(data_corpus) },
+	{ "data_corpus_", LIST, FIELD(data_corpus), .length = FIELD(data_corpora) },
+	{ "origin", TEXT, FIELD(origin) },
+	{ "origin_files", WHOLE, FIELD(origin_files), 0, LIST_MAX },
+	{ "origin_file_", LIST, FIELD(origin_file), .length = FIELD(origin_files) },
 	{ "provenance_", PROVENANCE },
 };
 
@@ -85,15 +89,19 @@ static const struct {
 	{ FIELD(data_corpora), FIELD(data_loader) },
 };
 
+/* The items of a LIST. */
+struct items {
+	int64_t count, cap; /* count: one more than the highest number */
+	const char **item;
+};
+
 /* State of parsing. */
 struct parse {
 	struct run_state *s;
 	const char *name;
 	long line;
 	bool seen[ROWS];
-	int64_t num_corpora; /* one more than the highest number; room for cap */
-	int64_t cap;
-	const char **corpus;
+	struct items list[ROWS];
 	struct err *e;
 };
 
@@ -113,6 +121,12 @@ static const char **
 text_at(const struct run_state *s, size_t off)
 {
 	return (const char **)(void *)((char *)(uintptr_t)s + off);
+}
+
+static const char ***
+list_at(const struct run_state *s, size_t off)
+{
+	return (const char ***)(void *)((char *)(uintptr_t)s + off);
 }
 
 /* The key whose number is stored at that offset. */
@@ -147,14 +161,14 @@ find_row(const char *key, int64_t *number)
 		size_t n = strlen(rows[i].key);
 		const char *digits = key + n;
 
-		if (rows[i].type < CORPUS && !strcmp(key, rows[i].key))
+		if (rows[i].type < LIST && !strcmp(key, rows[i].key))
 			return &rows[i];
-		if (rows[i].type < CORPUS || strncmp(key, rows[i].key, n))
+		if (rows[i].type < LIST || strncmp(key, rows[i].key, n))
 			continue;
 		*number = strtoll(digits, NULL, 10);
 		if (*digits && strlen(digits) <= 7 &&
 		    strspn(digits, "0123456789") == strlen(digits) &&
-		    (*digits != '0' || !digits[1]) && *number < CORPORA_MAX)
+		    (*digits != '0' || !digits[1]) && *number < LIST_MAX)
 			return &rows[i];
 	}
 	return NULL;
@@ -200,22 +214,23 @@ parse_word(struct parse *p, const struct row *r, const char *text)
 	return -1;
 }
 
-/* A corpus of the list, by its number. */
+/* An item of a list, by its number. */
 static int
-parse_corpus(struct parse *p, int64_t number, const char *text)
+parse_item(struct parse *p, const struct row *r, int64_t number, const char *text)
 {
-	if (number >= p->cap) {
+	struct items *l = &p->list[r - rows];
+
+	if (number >= l->cap) {
 		int64_t cap = 2 * number + 16;
 
-		p->corpus = mem_realloc(p->corpus, (size_t)cap, sizeof *p->corpus);
-		memset(p->corpus + p->cap, 0, (size_t)(cap - p->cap) * sizeof *p->corpus);
-		p->cap = cap;
+		l->item = mem_realloc(l->item, (size_t)cap, sizeof *l->item);
+		memset(l->item + l->cap, 0, (size_t)(cap - l->cap) * sizeof *l->item);
+		l->cap = cap;
 	}
-	if (p->corpus[number])
-		return err_at(
-		    p->e, p->name, p->line, "'data_corpus_%lld' twice", (long long)number);
-	p->corpus[number] = text;
-	p->num_corpora = number < p->num_corpora ? p->num_corpora : number + 1;
+	if (l->item[number])
+		return err_at(p->e, p->name, p->line, "'%s%lld' twice", r->key, (long long)number);
+	l->item[number] = text;
+	l->count = number < l->count ? l->count : number + 1;
 	return 0;
 }
 
@@ -237,8 +252,8 @@ parse_line(struct parse *p, char *line)
 	r = find_row(line, &number);
 	if (!r)
 		return err_at(p->e, p->name, p->line, "unknown key '%.60s'", line);
-	if (r->type == CORPUS)
-		return parse_corpus(p, number, value);
+	if (r->type == LIST)
+		return parse_item(p, r, number, value);
 	if (r->type == PROVENANCE)
 		return 0;
 	if (p->seen[r - rows])
@@ -276,24 +291,51 @@ check_present(const struct parse *p)
 		return err_at(p->e, p->name, 0, "'loss_scale' without 'loss_scale_growth'");
 	if (s->data_corpora != STATE_NONE && !s->data_split)
 		return err_at(p->e, p->name, 0, "'data_corpora' without 'data_split'");
+	if (s->origin_files != STATE_NONE && !s->origin)
+		return err_at(p->e, p->name, 0, "'origin_files' without 'origin'");
 	return 0;
 }
 
-/* There must be a record of each corpus, and no other. */
+/* A list must have each of its items, and no other. */
 static int
-check_corpora(const struct parse *p)
+check_list(const struct parse *p, const struct row *r)
 {
-	int64_t n = p->s->data_corpora == STATE_NONE ? 0 : p->s->data_corpora;
+	int64_t n = *whole_at(p->s, r->length), count = p->list[r - rows].count;
 
+	n = n == STATE_NONE ? 0 : n;
 	for (int64_t i = 0; i < n; i++)
-		if (i >= p->num_corpora || !p->corpus[i])
-			return err_at(p->e, p->name, 0,
-			    "no 'data_corpus_%lld', though data_corpora is %lld", (long long)i,
-			    (long long)n);
-	if (p->num_corpora > n)
-		return err_at(p->e, p->name, 0, "'data_corpus_%lld', though data_corpora is %lld",
-		    (long long)p->num_corpora - 1, (long long)n);
+		if (i >= count || !p->list[r - rows].item[i])
+			return err_at(p->e, p->name, 0, "no '%s%lld', though %s is %lld", r->key,
+			    (long long)i, key_at(r->length), (long long)n);
+	if (count > n)
+		return err_at(p->e, p->name, 0, "'%s%lld', though %s is %lld", r->key,
+		    (long long)count - 1, key_at(r->length), (long long)n);
 	return 0;
+}
+
+static int
+check_lists(const struct parse *p)
+{
+	for (int i = 0; i < ROWS; i++)
+		if (rows[i].type == LIST && check_list(p, &rows[i]) < 0)
+			return -1;
+	return 0;
+}
+
+/* What the lists are is the pool's, as their texts are. */
+static void
+take_lists(struct parse *p)
+{
+	for (int i = 0; i < ROWS; i++) {
+		const struct items *l = &p->list[i];
+		const char **item;
+
+		if (l->count == 0)
+			continue;
+		item = mem_pool_alloc(&p->s->pool, (size_t)l->count, sizeof *item);
+		memcpy(item, l->item, (size_t)l->count * sizeof *item);
+		*list_at(p->s, rows[i].off) = item;
+	}
 }
 
 /* Every iteration consumes at least one sample, and either was an optimizer step or was skipped. */
@@ -345,18 +387,26 @@ state_parse(struct run_state *s, const char *text, const char *name, struct err 
 		p.line++;
 		rc = parse_line(&p, line);
 	}
-	if (rc == 0 && (check_present(&p) < 0 || check_corpora(&p) < 0 || check_progress(&p) < 0))
+	if (rc == 0 && (check_present(&p) < 0 || check_lists(&p) < 0 || check_progress(&p) < 0))
 		rc = -1;
-	if (rc == 0 && p.num_corpora > 0) {
-		s->data_corpus =
-		    mem_pool_alloc(&s->pool, (size_t)p.num_corpora, sizeof *s->data_corpus);
-		memcpy(s->data_corpus, p.corpus, (size_t)p.num_corpora * sizeof *p.corpus);
-	}
-	free(p.corpus);
+	if (rc == 0)
+		take_lists(&p);
+	for (int i = 0; i < ROWS; i++)
+		free(p.list[i].item);
 	return rc;
 }
 
 /* --- printing --------------------------------------------------------------------------------- */
+
+/* The items of a list, numbered. */
+static void
+print_list(const struct run_state *s, const struct row *r, struct str *out)
+{
+	const char **item = *list_at(s, r->off);
+
+	for (int64_t i = 0; item && i < *whole_at(s, r->length); i++)
+		str_addf(out, "%s%lld %s\n", r->key, (long long)i, item[i]);
+}
 
 void
 state_print(const struct run_state *s, struct str *out)
@@ -370,9 +420,21 @@ state_print(const struct run_state *s, struct str *out)
 			str_addf(out, "%s %.17g\n", r->key, *number_at(s, r->off));
 		if ((r->type == WORD || r->type == TEXT) && *text_at(s, r->off))
 			str_addf(out, "%s %s\n", r->key, *text_at(s, r->off));
+		if (r->type == LIST)
+			print_list(s, r, out);
 	}
-	for (int64_t i = 0; s->data_corpus && i < s->data_corpora; i++)
-		str_addf(out, "data_corpus_%lld %s\n", (long long)i, s->data_corpus[i]);
+}
+
+void
+state_print_origin(const struct run_state *s, struct str *out)
+{
+	struct run_state only;
+
+	state_init(&only);
+	only.origin = s->origin;
+	only.origin_files = s->origin_files;
+	only.origin_file = s->origin_file;
+	state_print(&only, out);
 }
 
 void

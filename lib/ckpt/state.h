@@ -36,6 +36,11 @@ struct run_state {
 	const char *data_split;
 	const char *data_packing; /* --long-documents of best-fit packing; NULL: cut */
 	const char **data_corpus; /* [data_corpora] */
+	/* the directory whose weights a run began with, and sum and name of each of the files that
+	 * lay beside them, see hf_files.h */
+	const char *origin;
+	int64_t origin_files;
+	const char **origin_file; /* [origin_files] */
 	struct mem_pool pool;
 };
 
@@ -48,6 +53,8 @@ void state_init(struct run_state *s);
 int state_parse(struct run_state *s, const char *text, const char *name, struct err *e);
 /* Appends lines for all known values. Doubles are printed exactly. */
 void state_print(const struct run_state *s, struct str *out);
+/* The same of where the weights came from alone. */
+void state_print_origin(const struct run_state *s, struct str *out);
 void state_release(struct run_state *s);
 /* In a text of lines, replaces the line of a key, or adds one: the line is the last then. */
 void state_edit(struct str *text, const char *key, const char *fmt, ...)

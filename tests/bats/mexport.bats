@@ -130,6 +130,62 @@ setup()
 	[ ! -e out/tokenizer.json ]
 }
 
+@test "what lies beside the weights that a run began with is in its export, and a change is a note" {
+	seq -f '{"text": "the cat sat on mat %g"}' 300 >t.jsonl
+	mtok train -q --model-type bpe --vocab-size 400 --byte-fallback -o t.model t.jsonl
+	mexport -q --tokenizer-model t.model "$hf/llama" hf
+	echo '{"temperature": 0.6}' >hf/generation_config.json
+	mkdir hf/additional_chat_templates
+	for f in chat_template.jinja additional_chat_templates/tools.jinja; do echo "$f" >"hf/$f"; done
+	cp -r hf was
+	# same DIR: has the files of the beginning
+	same()
+	{
+		for f in tokenizer.json tokenizer_config.json tokenizer.model chat_template.jinja \
+			additional_chat_templates/tools.jinja; do cmp "was/$f" "$1/$f" || return 1; done
+		grep -q '"temperature": 0.6' "$1/generation_config.json"
+	}
+	# by mckpt import, a run of the checkpoint's weights, and one that resumes
+	mckpt import hf ck
+	train="mtrain -q --model hf --mock-data --seq-length 8 --micro-batch-size 1 --global-batch-size 1
+		--lr 1e-3 --eval-iters 0 --num-threads 1"
+	$train --pretrained-checkpoint ck --train-iters 1 --save run >log
+	$train --load run --save run --train-iters 2 --override-opt_param-scheduler >log
+	mckpt reshard run/iter_0000002 again
+	for from in hf ck run again; do
+		mexport "$from" out-$from 2>said
+		grep -qx "mexport: the tokenizer is that of the model that the run began with: $PWD/hf/tokenizer.json" said
+		[ "$(wc -l <said)" = 1 ] || [ "$(sed -n '/rows, .* more than the tokenizer has/p' said | wc -l)" = 1 ]
+		same out-$from
+	done
+	run mexport -q --check run out-run
+	expect 0 "out-run: ok: 39 tensors in 1 files"
+	# a tokenizer.json that lies alone is completed, one that is another is not
+	mkdir alone
+	cp hf/tokenizer.json alone
+	mexport -q --tokenizer-model alone run out-alone
+	for f in tokenizer.model chat_template.jinja; do cmp "was/$f" "out-alone/$f"; done
+	sed 's/"version"/ "version"/' hf/tokenizer.json >alone/tokenizer.json
+	mexport -q --force --tokenizer-model alone run out-alone
+	[ ! -e out-alone/chat_template.jinja ]
+	grep -q '"temperature": 0.6' out-alone/generation_config.json
+	# what has changed, is gone, or is not here at all
+	echo changed >hf/chat_template.jinja
+	rm hf/tokenizer.model
+	mexport --force run out-run 2>said
+	grep -qx "mexport: $PWD/hf/chat_template.jinja: has changed since the run began with that model" said
+	grep -qx "mexport: of the model that the run began with: cannot open '$PWD/hf/tokenizer.model': No such file or directory" said
+	echo ' ' >>hf/tokenizer.json
+	mexport --force run out-run 2>said
+	grep -qx "mexport: $PWD/hf/tokenizer.json: has changed since the run began with that model: it is not taken" said
+	grep -q "mexport: no tokenizer files are written; to add them: " said
+	[ ! -e out-run/tokenizer.json ]
+	rm -r hf
+	mexport --force run out-run 2>said
+	grep -qx "mexport: '$PWD/hf', whose model the run began with, is not here: its tokenizer, templates and generation_config.json are not taken" said
+	[ "$(tr -d ' \n' <out-run/generation_config.json)" != "" ]
+}
+
 @test "shards: limit, index, a large tensor alone" {
 	mckpt import "$hf/llama" ck
 	mexport -q --max-shard-size 70000 ck out

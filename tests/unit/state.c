@@ -15,7 +15,8 @@ static const char good[] =
     "tokenizer 0123456789abcdef\noptimizer adam\nadam_beta1 0.5\nadam_beta2 0.25\nadam_eps 0.125\n"
     "weight_decay_form gradient\ndata_corpora 2\ndata_start 8\ndata_seed 1\ndata_seq_length "
     "16\ndata_loader 2\n"
-    "data_split 99,1\ndata_packing cut\ndata_corpus_0 a b\ndata_corpus_1 c\n";
+    "data_split 99,1\ndata_packing cut\ndata_corpus_0 a b\ndata_corpus_1 c\n"
+    "origin /a b\norigin_files 1\norigin_file_0 0123456789abcdef c d\n";
 
 static const struct {
 	const char *from, *to, *reason;
@@ -59,6 +60,9 @@ static const struct {
 	{ "beta2 0.25", "beta2 1.25", "s:19: adam_beta2 1.25: must be a number from 0 to 1" },
 	{ "data_corpora 2", "data_corpora 3", "s: no 'data_corpus_2', though data_corpora is 3" },
 	{ "data_corpora 2", "data_corpora 1", "s: 'data_corpus_1', though data_corpora is 1" },
+	{ "origin /a b\n", "", "s: 'origin_files' without 'origin'" },
+	{ "origin_files 1", "origin_files 2", "s: no 'origin_file_1', though origin_files is 2" },
+	{ "origin_files 1\n", "", "s: 'origin_file_0', though origin_files is 0" },
 	{ "data_corpora 2\n", "", "s: 'data_start' without 'data_corpora'" },
 	{ "data_seed 1\n", "", "s: 'data_corpora' without 'data_seed'" },
 	{ "data_split 99,1\n", "", "s: 'data_corpora' without 'data_split'" },
@@ -103,6 +107,8 @@ test_round_trip(void)
 	CHECK(s.iteration == 20 && s.loss_scale == 65536.5 && s.loss_scale_hysteresis == -1 &&
 	    s.data_corpora == 2);
 	CHECK_STR(s.data_corpus[1], "c");
+	CHECK(s.origin_files == 1);
+	CHECK_STR(s.origin_file[0], "0123456789abcdef c d");
 	state_print(&s, &out);
 	CHECK_STR(out.buf, good);
 	state_release(&s);

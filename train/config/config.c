@@ -72,6 +72,7 @@ train_release(struct train_config *c)
 	close_all(c);
 	free(c->lists);
 	str_release(&c->command);
+	str_release(&c->origin);
 	opt_release(&c->parse);
 }
 

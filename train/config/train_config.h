@@ -93,6 +93,7 @@ struct train_config {
 	bool goes_back; /* --ckpt-step says where the run starts, and would again after a restart */
 	/* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
 	const char *weights_from;
+	struct str origin;        /* lines of state.conf on where these weights came from */
 	struct operands operands; /* of --explain */
 	bool want_mdoc;           /* the option list of the manual, and nothing else */
 	struct fault *fault;      /* NULL: nothing is broken on purpose */

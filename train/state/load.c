@@ -445,6 +445,8 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 		optim_to_weights(e);
 	if (rc == 0)
 		rc = read_average(&l, c->start, err);
+	if (rc == 0)
+		state_print_origin(&w->state, &c->origin);
 	load_close(&l);
 	source_close(w);
 	return rc;

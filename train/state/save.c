@@ -143,6 +143,7 @@ save_state_text(
 		s.tokenizer = tokenizer_hash(c->tokenizer);
 	state_print(&s, out);
 	str_adds(out, data);
+	str_add(out, c->origin.buf, c->origin.len);
 	str_release(&schedule);
 	str_release(&losses);
 	str_release(&passed);
