@@ -68,6 +68,8 @@ static const struct row rows[] = {
 	{ "data_bos", WHOLE, FIELD(data_bos), 0, 1 },
 	{ "data_split", TEXT, FIELD(data_split) },
 	{ "data_packing", TEXT, FIELD(data_packing) },
+	{ "data_stages", TEXT, FIELD(data_stages) },
+	{ "data_trained", TEXT, FIELD(data_trained) },
 	{ "data_corpus_", CORPUS, FIELD(data_corpus) },
 	{ "provenance_", PROVENANCE },
 };
