@@ -5,14 +5,19 @@
  */
 #include "shard/maps.h"
 
-/* The row of a blend, then those of its corpora. The names of the maps begin with the hash, so that
- * a script can find the files. */
+/* The row of a blend, or of each of its stages, then those of its corpora. The names of the maps
+ * begin with the hash, so that a script can find the files. */
 static int
 print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
 {
-	if (!blend_is_plain(b))
-		fprintf(r->out, "%s\t%lld\t-\t%s\t-\n", split_name[which],
-		    (long long)blend_count(b), blend_hash(b));
+	for (int k = 0; k < blend_num_stages(b); k++) {
+		struct blend_stage s;
+
+		blend_stage(b, k, &s);
+		if (s.count)
+			fprintf(r->out, "%s\t%lld\t-\t%s\t-\n", split_name[which],
+			    (long long)s.count, s.hash);
+	}
 	for (int k = 0; k < blend_num_corpora(b); k++) {
 		struct blend_corpus c;
 

@@ -4,6 +4,7 @@
  * The work is done by lib/data/blend, which training calls too: the same options give the same
  * names and the same files.
  */
+#include "lib/base/mem.h"
 #include "lib/token/identity.h"
 #include "shard/maps.h"
 
@@ -59,6 +60,42 @@ shard_maps_load(struct maps_config *c, char **text, struct err *e)
 	return rc;
 }
 
+int
+shard_maps_batches(const struct maps_config *c, struct batch_ramp *r, struct err *e)
+{
+	if (c->step_schedule && (c->global_batch_size || c->rampup.count))
+		return err_set(e, "--step-batch-size-schedule: excludes --%s: give one of them",
+		    c->global_batch_size ? "global-batch-size" : "rampup-batch-size");
+	if (c->step_schedule)
+		return batch_table(r, c->step_schedule, c->seq_length, e);
+	if (c->global_batch_size == 0)
+		return err_set(e, "--global-batch-size is needed: the samples of an iteration");
+	if (c->rampup.count)
+		return batch_linear(r, &c->rampup, c->global_batch_size, e);
+	*r = batch_constant(c->global_batch_size);
+	return 0;
+}
+
+/* The first sample of each stage: that of the first iteration which begins with so many tokens or
+ * more. free() it; NULL: there are no stages. */
+static int64_t *
+find_stages(const struct maps_config *c, const struct data_paths *paths)
+{
+	int64_t *first;
+	struct batch_ramp ramp;
+	struct err e;
+
+	if (!paths->num_stages)
+		return NULL;
+	if (shard_maps_batches(c, &ramp, &e) < 0)
+		BUG("unchecked options: %s", e.msg);
+	first = mem_alloc((size_t)paths->num_stages, sizeof *first);
+	for (int k = 0; k < paths->num_stages; k++)
+		first[k] =
+		    batch_reach(&ramp, 0, data_stage_samples(&paths->stage[k], c->seq_length));
+	return first;
+}
+
 /* True when options give the tokenizer entries of the names, in place of a tokenizer. */
 static bool
 names_given(const struct maps_config *c)
@@ -75,12 +112,15 @@ shard_maps_check(const struct maps_config *c, struct err *e)
 	struct data_paths paths;
 	int64_t count[SPLIT_COUNT];
 	struct split_matrix m;
+	struct batch_ramp ramp;
 
 	if (data_paths_read(&c->paths, &paths, e) < 0)
 		return -1;
 	data_paths_release(&paths);
 	if (c->seq_length == 0)
 		return err_set(e, "--seq-length is needed: the tokens of a sample");
+	if (c->paths.data_schedule && shard_maps_batches(c, &ramp, e) < 0)
+		return -1;
 	for (int i = 0; i < c->tokenizer_option.count; i++)
 		if (!strchr(c->tokenizer_option.item[i], '='))
 			return err_set(e, "--tokenizer-option %s: must be KEY=VALUE",
@@ -196,6 +236,7 @@ shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 	struct opened o = { .paths = &paths, .notes = notes, .head = r->head ? r->head : "" };
 	struct str tokenizer = { 0 };
 	struct blend_config cfg;
+	int64_t *stage_first;
 	int rc = -1;
 
 	if (name_tokenizer(c, &tokenizer, e) < 0)
@@ -204,6 +245,7 @@ shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 		str_release(&tokenizer);
 		return -1;
 	}
+	stage_first = find_stages(c, &paths);
 	cfg = (struct blend_config){
 		.samples = {
 			.split = c->split,
@@ -219,6 +261,7 @@ shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 		.surplus = c->surplus,
 		.pool = pool_new((int)(c->threads ? c->threads : threads)),
 		.plan_only = r->plan_only,
+		.stage_first = stage_first,
 	};
 	o.corpora = corpora_open(&paths, NULL, cfg.pool, e);
 	if (o.corpora)
@@ -226,6 +269,7 @@ shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 	str_release(&tokenizer);
 	corpora_close(o.corpora);
 	pool_free(cfg.pool);
+	free(stage_first);
 	data_paths_release(&paths);
 	return rc;
 }

@@ -6,6 +6,7 @@
 
 #include "lib/base/opt.h"
 #include "lib/data/blend.h"
+#include "lib/model/batch.h"
 #include "lib/token/tokenizer.h"
 
 #include <stdio.h>
@@ -20,6 +21,10 @@ struct maps_config {
 	double surplus;
 	int packing, long_documents; /* enums of packing.h */
 	bool add_extra_token, drop_last_partial, dry_run;
+	/* the batches of the run: where the stages of a schedule begin */
+	int64_t global_batch_size;
+	struct opt_list rampup;
+	const char *step_schedule;
 };
 
 /* Reads the file that lists the corpora, if an option names one, into c: once, since it may be a
@@ -27,6 +32,8 @@ struct maps_config {
 int shard_maps_load(struct maps_config *c, char **text, struct err *e);
 /* Checks what the option tables cannot, including lists of corpora; -1 is wrong usage. */
 int shard_maps_check(const struct maps_config *c, struct err *e);
+/* The batches of the run that the options name; -1 is wrong usage. */
+int shard_maps_batches(const struct maps_config *c, struct batch_ramp *r, struct err *e);
 /* Writes the maps of every split that is present, and prints rows "split samples epochs hash
  * dataset". The options must be checked; notes gets lines for people. */
 int shard_index(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);

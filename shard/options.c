@@ -68,6 +68,10 @@ const struct opt shard_head_opts[] = {
 	{ .name = "data-args-path", .type = OPT_STRING, MAPS(base, paths.data_args_path), \
 	  .unit = "FILE", \
 	  .help = "the words of --data-path from a file" }, \
+	{ .name = "data-schedule", .type = OPT_STRING, MAPS(base, paths.data_schedule), \
+	  .unit = "FILE", \
+	  .help = "datasets whose weights change at given tokens: a line for each stage of " \
+	  "training" }, \
 	{ .name = "train-data-path", .type = OPT_LIST, MAPS(base, paths.split_path[SPLIT_TRAIN]), \
 	  .unit = "[WEIGHT] PREFIX", \
 	  .help = "datasets only of training, whole; --split does not apply" }, \
@@ -115,6 +119,16 @@ const struct opt shard_head_opts[] = {
 	{ .name = "num-dataset-builder-threads", .type = OPT_INT, MAPS(base, threads), \
 	  .max = 1024, .unit = "threads", \
 	  .help = "corpora built in parallel; 0: the number of cores, up to 16" }
+#define MAPS_BATCH_OPTS(base) \
+	{ .type = OPT_GROUP, .help = "The batches of the run" }, \
+	{ .name = "global-batch-size", .type = OPT_INT, MAPS(base, global_batch_size), .min = 1, \
+	  .max = 1e9, .unit = "samples", \
+	  .help = "samples per iteration, over all ranks" }, \
+	{ .name = "rampup-batch-size", .type = OPT_LIST, MAPS(base, rampup), .unit = "N", \
+	  .help = "START INCREMENT SAMPLES: the batch grows linearly, as in training" }, \
+	{ .name = "step-batch-size-schedule", .type = OPT_STRING, MAPS(base, step_schedule), \
+	  .unit = "\"TOKENS:SIZE ...\"", \
+	  .help = "the batch by consumed tokens, as in training" }
 #define MAPS_TOKENIZER_OPTS(base) \
 	{ .type = OPT_GROUP, .help = "The tokenizer in the names of the maps" }, \
 	{ .name = "tokenizer-class", .type = OPT_STRING, MAPS(base, tokenizer_class), \
@@ -128,8 +142,8 @@ const struct opt shard_head_opts[] = {
 	  .help = "its constructor's arguments, in order, such as vocab_size=50257 eod_id=50256" }
 /* clang-format on */
 
-const struct opt shard_index_opts[] = { MAPS_OPTS(0), TOKENIZER_OPTS, MAPS_TOKENIZER_OPTS(0),
-	OPT_END };
+const struct opt shard_index_opts[] = { MAPS_OPTS(0), MAPS_BATCH_OPTS(0), TOKENIZER_OPTS,
+	MAPS_TOKENIZER_OPTS(0), OPT_END };
 
 const struct opt shard_blend_opts[] = { MAPS_OPTS(0),
 	{ .name = "consumed-samples",
@@ -143,7 +157,7 @@ const struct opt shard_blend_opts[] = { MAPS_OPTS(0),
 	    .type = OPT_FLAG,
 	    MAPS(0, dry_run),
 	    .help = "print the table and write nothing" },
-	TOKENIZER_OPTS, MAPS_TOKENIZER_OPTS(0), OPT_END };
+	MAPS_BATCH_OPTS(0), TOKENIZER_OPTS, MAPS_TOKENIZER_OPTS(0), OPT_END };
 
 static const char *const splits[] = { "train", "valid", "test", NULL };
 static const char *const loaders[] = { "single", "cyclic", NULL }; /* enum sampler_type */
@@ -208,13 +222,6 @@ const struct opt shard_sample_opts[] = { MAPS_OPTS(SAMPLE(maps)),
 	    .def = "1",
 	    .unit = "samples",
 	    .help = "samples per micro batch of a rank" },
-	{ .name = "global-batch-size",
-	    .type = OPT_INT,
-	    .off = SAMPLE(global_batch_size),
-	    .min = 1,
-	    .max = 1e9,
-	    .unit = "samples",
-	    .help = "samples per iteration, over all ranks" },
 	{ .name = "data-parallel-size",
 	    .type = OPT_INT,
 	    .off = SAMPLE(data_parallel_size),
@@ -223,7 +230,7 @@ const struct opt shard_sample_opts[] = { MAPS_OPTS(SAMPLE(maps)),
 	    .def = "1",
 	    .unit = "ranks",
 	    .help = "data-parallel ranks" },
-	FIM_OPTS(SAMPLE(fim)), TOKENIZER_OPTS, OPT_END };
+	MAPS_BATCH_OPTS(SAMPLE(maps)), FIM_OPTS(SAMPLE(fim)), TOKENIZER_OPTS, OPT_END };
 
 #define CAT(field) offsetof(struct cat_config, field)
 

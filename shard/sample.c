@@ -15,8 +15,9 @@
 int
 shard_sample_check(const struct sample_config *c, struct err *e)
 {
-	int64_t b = c->micro_batch_size, d = c->data_parallel_size, g = c->global_batch_size;
+	int64_t b = c->micro_batch_size, d = c->data_parallel_size, uneven;
 	const struct tokenizer_spec *spec = &c->maps.spec;
+	struct batch_ramp ramp;
 
 	if (shard_maps_check(&c->maps, e) < 0)
 		return -1;
@@ -26,13 +27,14 @@ shard_sample_check(const struct sample_config *c, struct err *e)
 		    "--tokenizer-model");
 	if (!c->index)
 		return 0;
-	if (g == 0)
-		return err_set(e, "--global-batch-size is needed: the samples of an iteration");
-	if (b > g / d || g % (b * d))
+	if (shard_maps_batches(&c->maps, &ramp, e) < 0)
+		return -1;
+	uneven = batch_uneven(&ramp, b * d);
+	if (uneven)
 		return err_set(e,
 		    "--global-batch-size %lld: must be a multiple of --micro-batch-size %lld times "
 		    "--data-parallel-size %lld",
-		    (long long)g, (long long)b, (long long)d);
+		    (long long)uneven, (long long)b, (long long)d);
 	return 0;
 }
 
@@ -131,6 +133,7 @@ struct walk {
 	const struct sample_config *c;
 	const struct blend *b;
 	struct sampler *s;
+	struct batch_ramp ramp;
 	int64_t *batch; /* [micro_batch_size] */
 	int64_t iteration, group, consumed;
 	FILE *out;
@@ -169,8 +172,10 @@ print_iterations(struct walk *w)
 
 	fputs("iteration\tmicro_batch\trank\tsample\tdataset\tsequence\toffset\n", w->out);
 	for (int64_t i = 0; i < c->count && !ferror(w->out); i++) {
+		int64_t groups = batch_at(&w->ramp, w->consumed) / size;
+
 		w->iteration = c->iteration + i;
-		for (w->group = 0; w->group < c->global_batch_size / size; w->group++) {
+		for (w->group = 0; w->group < groups; w->group++) {
 			if (print_group(w) < 0)
 				return;
 			w->consumed += size;
@@ -194,8 +199,10 @@ print_index(const struct sample_config *c, const struct blend *b, FILE *out, str
 
 	if (!w.s)
 		return -1;
-	w.consumed = c->consumed_samples < 0 ? (c->iteration - 1) * c->global_batch_size
-					     : c->consumed_samples;
+	if (shard_maps_batches(&c->maps, &w.ramp, e) < 0)
+		BUG("unchecked options: %s", e->msg);
+	w.consumed =
+	    c->consumed_samples < 0 ? batch_end(&w.ramp, 0, c->iteration - 1) : c->consumed_samples;
 	w.batch = mem_alloc((size_t)c->micro_batch_size, sizeof *w.batch);
 	rc = sampler_batch(w.s, w.consumed, 0, w.batch, e);
 	if (rc == 0)

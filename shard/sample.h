@@ -14,7 +14,7 @@ struct sample_config {
 	int64_t sample, count;   /* the first one and the number; with `index` the number of
 				  * iterations */
 	bool index;
-	int64_t micro_batch_size, data_parallel_size, global_batch_size, iteration;
+	int64_t micro_batch_size, data_parallel_size, iteration;
 	/* samples before that iteration; -1: as many as the earlier iterations consume */
 	int64_t consumed_samples;
 	int loader; /* enum sampler_type */

@@ -69,6 +69,8 @@ static const struct row rows[] = {
 	{ "data_bos", WHOLE, FIELD(data_bos), 0, 1 },
 	{ "data_split", TEXT, FIELD(data_split) },
 	{ "data_packing", TEXT, FIELD(data_packing) },
+	{ "data_stages", TEXT, FIELD(data_stages) },
+	{ "data_trained", TEXT, FIELD(data_trained) },
 	{ "data_corpus_", LIST, FIELD(data_corpus), .length = FIELD(data_corpora) },
 	{ "origin", TEXT, FIELD(origin) },
 	{ "origin_files", WHOLE, FIELD(origin_files), 0, LIST_MAX },

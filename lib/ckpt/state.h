@@ -34,6 +34,8 @@ struct run_state {
 	int64_t data_corpora, data_start, data_seed, data_seq_length, data_loader;
 	int64_t data_bos; /* 1: documents begin with bos, 0: none does */
 	const char *data_split;
+	const char *data_stages;  /* of --data-schedule, as stages.c prints them; NULL: none */
+	const char *data_trained; /* tokens that each corpus was trained on; NULL: not known */
 	const char *data_packing; /* --long-documents of best-fit packing; NULL: cut */
 	const char **data_corpus; /* [data_corpora] */
 	/* the directory whose weights a run began with, and sum and name of each of the files that

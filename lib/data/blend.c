@@ -12,14 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Chooses the first `size` samples, into the arrays or, where they are NULL, only counted. */
+/* Chooses the first `size` samples of a stage, into the arrays or, where they are NULL, only
+ * counted. */
 static void
-choose_first(const struct blend *b, int64_t size, int16_t *dataset, int64_t *sample, int64_t *drawn)
+choose_first(const struct blend *b, const struct stage *s, int64_t size, int16_t *dataset,
+    int64_t *sample, int64_t *drawn)
 {
-	int n = b->num_parts;
-	double *weight = mem_alloc((size_t)n, sizeof *weight);
+	int n = s->num_parts;
 	int64_t *limit = mem_alloc((size_t)n, sizeof *limit);
-	struct blend_choice c = { .weight = weight,
+	struct blend_choice c = { .weight = s->weight,
 		.limit = b->exhaustive ? limit : NULL,
 		.count = n,
 		.size = size,
@@ -27,78 +28,91 @@ choose_first(const struct blend *b, int64_t size, int16_t *dataset, int64_t *sam
 		.dataset_sample = sample,
 		.drawn = drawn };
 
-	for (int k = 0; k < n; k++) {
-		weight[k] = b->part[k].weight;
-		limit[k] = samples_count(b->part[k].samples) - b->part[k].first;
+	for (int i = 0; i < n; i++) {
+		const struct part *p = &b->part[s->part[i]];
+
+		limit[i] = samples_count(p->samples) - p->first;
 	}
 	blend_choose(&c);
-	free(weight);
 	free(limit);
 }
 
 static void
-choose(struct blend *b)
+choose(const struct blend *b, struct stage *s)
 {
-	int64_t *drawn;
-
 	if (b->counted)
 		return;
-	drawn = mem_alloc((size_t)b->num_parts, sizeof *drawn);
-	choose_first(b, b->count, index_map_alloc(&b->dataset, DTYPE_I16, b->count),
-	    index_map_alloc(&b->dataset_sample, DTYPE_I64, b->count), drawn);
-	free(drawn);
+	choose_first(b, s, s->count, index_map_alloc(&s->dataset, DTYPE_I16, s->count),
+	    index_map_alloc(&s->dataset_sample, DTYPE_I64, s->count), s->drawn);
 }
 
-/* How many of the first n samples come from each corpus. Goes backwards from the last sample: the
- * first one found of a corpus gives its number. */
+/* How many of the first n samples of a stage come from each of its parts. Goes backwards from the
+ * last sample: the first one found of a part gives its number. */
 static void
-count_first(const struct blend *b, int64_t n, int64_t *out)
+count_first(const struct blend *b, const struct stage *s, int64_t n, int64_t *out)
 {
-	int missing = b->num_parts;
+	int missing = s->num_parts;
 
-	if (b->counted && !b->from_cache) {
-		choose_first(b, n, NULL, NULL, out);
+	if (b->counted && !s->from_cache) {
+		choose_first(b, s, n, NULL, NULL, out);
 		return;
 	}
-	memset(out, 0, (size_t)b->num_parts * sizeof *out);
+	memset(out, 0, (size_t)s->num_parts * sizeof *out);
 	for (int64_t i = n - 1; i >= 0 && missing > 0; i--) {
-		int64_t k = index_map_get(&b->dataset, i);
+		int64_t k = index_map_get(&s->dataset, i);
 
 		if (out[k])
 			continue;
-		out[k] = index_map_get(&b->dataset_sample, i) + 1;
+		out[k] = index_map_get(&s->dataset_sample, i) + 1;
 		missing--;
 	}
 }
 
+/* Stages in turn: what each draws counts as drawn before the next. */
+static void
+load_or_choose(struct blend *b, const struct blend_config *cfg, struct map_cache *cache)
+{
+	b->from_cache = true;
+	for (int k = 0; k < b->num_parts; k++)
+		b->part[k].drawn = 0;
+	for (int k = 0; k < b->num_stages; k++) {
+		struct stage *s = &b->stage[k];
+
+		for (int i = 0; i < s->num_parts; i++)
+			s->before[i] = b->part[s->part[i]].drawn;
+		if (s->count == 0)
+			continue;
+		index_map_release(&s->dataset);
+		index_map_release(&s->dataset_sample);
+		s->from_cache = blend_load(b, k, &cfg->samples, cache);
+		if (!s->from_cache)
+			choose(b, s);
+		b->from_cache = b->from_cache && s->from_cache;
+		count_first(b, s, s->count, s->drawn);
+		for (int i = 0; i < s->num_parts; i++)
+			b->part[s->part[i]].drawn += s->drawn[i];
+	}
+}
+
 /*
- * The blending index. A larger request to a corpus changes the name of the blend but not its
+ * The blending indices. A larger request to a corpus changes the name of a blend but not its
  * arrays, which are then looked up, and written, under the new name.
  */
 static int
 fill_index(struct blend *b, const struct blend_config *cfg, struct map_cache *cache, struct err *e)
 {
-	int64_t *drawn = mem_alloc((size_t)b->num_parts, sizeof *drawn);
 	bool changed;
+	int rc = 0;
 
-	b->from_cache = blend_load(b, &cfg->samples, cache);
-	if (!b->from_cache)
-		choose(b);
-	count_first(b, b->count, drawn);
-	for (int k = 0; k < b->num_parts; k++)
-		b->part[k].drawn = drawn[k];
-	free(drawn);
+	load_or_choose(b, cfg, cache);
 	if (blend_replan(b, cfg, &changed, e) < 0)
 		return -1;
-	if (changed) {
-		index_map_release(&b->dataset);
-		index_map_release(&b->dataset_sample);
-		b->from_cache = blend_load(b, &cfg->samples, cache);
-		if (!b->from_cache)
-			choose(b);
-	}
-	return b->from_cache || !cfg->samples.write_cache ? 0
-							  : blend_store(b, &cfg->samples, cache, e);
+	if (changed)
+		load_or_choose(b, cfg, cache);
+	for (int k = 0; k < b->num_stages && rc == 0 && cfg->samples.write_cache; k++)
+		if (b->stage[k].count && !b->stage[k].from_cache)
+			rc = blend_store(b, k, &cfg->samples, cache, e);
+	return rc;
 }
 
 /* What the maps of one corpus need. */
@@ -171,10 +185,11 @@ blend_open(const struct corpora *c, const struct data_paths *paths, const struct
 	b->list = list;
 	b->which = cfg->samples.which;
 	b->num_parts = list->count;
-	b->plain = list->count == 1 && (!list->weight || paths->per_split);
+	b->scheduled = paths->num_stages && b->which == SPLIT_TRAIN;
+	b->plain = !b->scheduled && list->count == 1 && (!list->weight || paths->per_split);
 	b->counted = cfg->plan_only && !cfg->samples.write_cache;
 	cache = cfg->cache ? cfg->cache : map_cache_new();
-	rc = blend_plan(b, &own, e);
+	rc = blend_plan(b, paths, &own, e);
 	if (rc == 0 && !b->plain)
 		rc = fill_index(b, &own, cache, e);
 	if (rc == 0)
@@ -184,6 +199,8 @@ blend_open(const struct corpora *c, const struct data_paths *paths, const struct
 	else if (!cfg->cache)
 		map_cache_abort(cache);
 	b->list = NULL;
+	for (int k = 0; k < b->num_stages; k++)
+		b->stage[k].list = NULL;
 	if (rc == 0)
 		return b;
 	blend_close(b);
@@ -200,8 +217,17 @@ blend_close(struct blend *b)
 		samples_close(b->unique[i]);
 	free(b->unique);
 	free(b->part);
-	index_map_release(&b->dataset);
-	index_map_release(&b->dataset_sample);
+	for (int k = 0; k < b->num_stages; k++) {
+		struct stage *s = &b->stage[k];
+
+		free(s->part);
+		free(s->weight);
+		free(s->before);
+		free(s->drawn);
+		index_map_release(&s->dataset);
+		index_map_release(&s->dataset_sample);
+	}
+	free(b->stage);
 	str_release(&b->notes);
 	free(b);
 }
@@ -212,18 +238,54 @@ blend_count(const struct blend *b)
 	return b->count;
 }
 
-/* A single corpus, in its own order. */
-bool
-blend_is_plain(const struct blend *b)
+int
+blend_num_stages(const struct blend *b)
 {
-	return b->plain;
+	return b->num_stages;
 }
 
-/* Valid as long as b. */
+void
+blend_stage(const struct blend *b, int k, struct blend_stage *out)
+{
+	const struct stage *s = &b->stage[k];
+
+	*out = (struct blend_stage){ s->first, s->count, s->num_parts, s->hash };
+}
+
+/* The last stage that begins at the sample or before it and has any. */
+int
+blend_stage_at(const struct blend *b, int64_t sample)
+{
+	int low = 0, high = b->num_stages - 1;
+
+	while (low < high) {
+		int middle = (low + high + 1) / 2;
+
+		if (b->stage[middle].first <= sample)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+int
+blend_stage_corpus(const struct blend *b, int k, int i, struct blend_corpus *out)
+{
+	const struct stage *s = &b->stage[k];
+
+	blend_corpus(b, s->part[i], out);
+	out->weight = s->weight[i];
+	out->drawn = s->drawn[i];
+	out->first += s->before[i];
+	return s->part[i];
+}
+
+/* The first stage's. Valid as long as b. */
 const char *
 blend_hash(const struct blend *b)
 {
-	return b->hash;
+	return b->num_stages ? b->stage[0].hash : "";
 }
 
 /* For messages. */
@@ -260,13 +322,22 @@ blend_corpus(const struct blend *b, int k, struct blend_corpus *out)
 void
 blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_corpus)
 {
+	const struct part *p;
+
 	if (sample < 0 || sample >= b->count)
 		BUG("sample %lld of %lld", (long long)sample, (long long)b->count);
-	*corpus = b->plain ? 0 : (int)index_map_get(&b->dataset, sample);
-	*of_corpus = b->plain ? sample : index_map_get(&b->dataset_sample, sample);
-	if (b->part[*corpus].first)
-		*of_corpus =
-		    (b->part[*corpus].first + *of_corpus) % samples_count(b->part[*corpus].samples);
+	*corpus = 0;
+	*of_corpus = sample;
+	if (!b->plain) {
+		const struct stage *s = &b->stage[blend_stage_at(b, sample)];
+		int64_t i = index_map_get(&s->dataset, sample - s->first);
+
+		*corpus = s->part[i];
+		*of_corpus = s->before[i] + index_map_get(&s->dataset_sample, sample - s->first);
+	}
+	p = &b->part[*corpus];
+	if (p->kept)
+		*of_corpus = (p->first + *of_corpus) % samples_count(p->samples);
 }
 
 int64_t
@@ -321,11 +392,19 @@ blend_consumed(const struct blend *b, int64_t consumed, int64_t *out)
 {
 	int64_t passes = b->count ? consumed / b->count : 0,
 		rest = b->count ? consumed % b->count : 0;
+	int64_t *drawn = mem_alloc((size_t)b->num_parts, sizeof *drawn);
 
-	if (b->plain)
-		out[0] = rest;
-	else
-		count_first(b, rest, out);
 	for (int k = 0; k < b->num_parts; k++)
-		out[k] += passes * b->part[k].drawn;
+		out[k] = passes * b->part[k].drawn + (b->plain ? rest : 0);
+	for (int k = 0; k < b->num_stages && b->stage[k].first < rest; k++) {
+		const struct stage *s = &b->stage[k];
+		int64_t n = rest - s->first;
+
+		if (s->count == 0)
+			continue;
+		count_first(b, s, n < s->count ? n : s->count, drawn);
+		for (int i = 0; i < s->num_parts; i++)
+			out[s->part[i]] += drawn[i];
+	}
+	free(drawn);
 }

@@ -12,6 +12,12 @@
  *   several, no weights   N        one epoch                      min(N, sum of the corpora's)
  *   several, no weights   -1       one epoch                      each sample once (exhaustive)
  *   per split, one prefix          as a plain corpus, even with a weight
+ *   stages                N        ceil(sum of ceil(n w) (1 + surplus))  N
+ *
+ * Stages of a schedule, of n samples each, choose one after the other, each by its own weights with
+ * counts from 0. The m-th sample that a stage takes from a corpus is sample F + m of its order,
+ * where F is what the stages before it took: no sample is left out or read twice before the order
+ * is used up. Validation and test have no stages.
  *
  * Where a blend draws more from a corpus than this requests (many corpora and a small N;
  * Megatron-LM fails with "oversamples"), the request is exactly what is drawn. Source: Megatron-LM
@@ -55,6 +61,7 @@ enum { BLEND_CORPORA_MAX = 32767 }; /* per list: dataset_index is 16 bits wide *
  */
 struct blend_kept {
 	int64_t first, num_samples;
+	bool same_request; /* the request is num_samples where first is 0 too */
 };
 
 struct blend_config {
@@ -73,6 +80,9 @@ struct blend_config {
 	 * memory */
 	bool plan_only;
 	const struct blend_kept *kept; /* [corpora of the list]; NULL: none continues */
+	/* [stages of the paths]: the sample of the blend with which each begins, or less than 0;
+	 * NULL: there are none */
+	const int64_t *stage_first;
 };
 
 struct blend;
@@ -83,8 +93,7 @@ struct blend *blend_open(const struct corpora *c, const struct data_paths *paths
 void blend_close(struct blend *b);
 int64_t blend_count(
     const struct blend *b); /* samples; a blend may have up to (corpora - 1) more than wanted */
-bool blend_is_plain(const struct blend *b);
-/* The hash of the blending index: 32 digits, empty for a plain corpus. */
+/* The hash of the blending index, of the first stage's: 32 digits, empty for a plain corpus. */
 const char *blend_hash(const struct blend *b);
 /* True when its maps, for a plain corpus the corpus's, were read and not built. */
 bool blend_from_cache(const struct blend *b);
@@ -105,6 +114,21 @@ struct blend_corpus {
 };
 int blend_num_corpora(const struct blend *b);
 void blend_corpus(const struct blend *b, int k, struct blend_corpus *out);
+
+/* A stage of the schedule: samples from `first` on that corpora give by their weights, and the hash
+ * of its blending index. A list without stages is one, a plain corpus none. */
+struct blend_stage {
+	int64_t first, count; /* count 0: the run does not reach it, or begins after it */
+	int num_corpora;
+	const char *hash;
+};
+int blend_num_stages(const struct blend *b);
+void blend_stage(const struct blend *b, int k, struct blend_stage *out);
+/* The stage of a sample. */
+int blend_stage_at(const struct blend *b, int64_t sample);
+/* The i-th corpus of stage k, of which weight, drawn and first are the stage's; returns its number
+ * for blend_corpus. */
+int blend_stage_corpus(const struct blend *b, int k, int i, struct blend_corpus *out);
 
 /* The corpus of sample i, 0 <= i < blend_count, and the sample's number there. */
 void blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_corpus);

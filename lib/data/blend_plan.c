@@ -69,16 +69,16 @@ jobs_run(struct jobs *j, int count, struct pool *pool, struct err *e)
 /* A weight may be so small beside the others that its share is 0, or the others so large that their
  * sum is infinite; Megatron-LM refuses shares of 0. */
 static int
-check_shares(const struct blend *b, const double *w, struct err *e)
+check_shares(const struct path_list *l, const double *w, struct err *e)
 {
 	struct str weight = { 0 };
 	int rc = 0;
 
-	for (int k = 0; k < b->num_parts && rc == 0; k++) {
+	for (int k = 0; k < l->count && rc == 0; k++) {
 		if (w[k] > 0)
 			continue;
-		str_add_double(&weight, b->list->weight[k]);
-		rc = err_at(e, b->list->prefix[k], 0,
+		str_add_double(&weight, l->weight[k]);
+		rc = err_at(e, l->prefix[k], 0,
 		    "its weight %s is 0 as a share of the sum of the weights, in numbers of 64 "
 		    "bits; "
 		    "leave the corpus out, or give weights that are less far apart",
@@ -88,26 +88,107 @@ check_shares(const struct blend *b, const double *w, struct err *e)
 	return rc;
 }
 
-/* The shares of the corpora, and the requests. The shares are normalised here, and once more for
- * the choice. */
+/* The shares of the corpora, of one list or of all stages, and the requests. Shares are normalised
+ * here, and once more for the choice. */
 static int
 ask_by_weight(struct blend *b, const struct blend_config *cfg, struct err *e)
 {
-	int n = b->num_parts, rc;
-	double *w = mem_alloc((size_t)n, sizeof *w);
-	int64_t wanted = cfg->samples.num_samples;
+	int64_t *share = mem_zalloc((size_t)b->num_parts, sizeof *share), count = 0;
+	int rc = 0;
 
-	blend_normalise(b->list->weight, n, w);
-	rc = check_shares(b, w, e);
-	for (int k = 0; k < n && rc == 0; k++) {
-		b->part[k].num_samples = blend_request(wanted, w[k], cfg->surplus);
-		b->count += blend_share(wanted, w[k]);
+	for (int i = 0; i < b->num_parts; i++)
+		b->part[i].weight = 0;
+	for (int k = 0; k < b->num_stages && rc == 0; k++) {
+		struct stage *s = &b->stage[k];
+
+		blend_normalise(s->list->weight, s->num_parts, s->weight);
+		rc = check_shares(s->list, s->weight, e);
+		for (int i = 0; i < s->num_parts && rc == 0; i++) {
+			int64_t n = blend_share(s->count, s->weight[i]);
+
+			share[s->part[i]] += n;
+			count += n;
+		}
+		blend_normalise(s->weight, s->num_parts, s->weight);
+		for (int i = 0; i < s->num_parts; i++)
+			b->part[s->part[i]].weight +=
+			    s->weight[i] * ((double)s->count / (double)cfg->samples.num_samples);
 	}
-	blend_normalise(w, n, w);
-	for (int k = 0; k < n; k++)
-		b->part[k].weight = w[k];
-	free(w);
+	/* What a run does not reach is planned as if it took one sample. */
+	for (int i = 0; i < b->num_parts; i++)
+		b->part[i].num_samples = blend_request(share[i] ? share[i] : 1, 1, cfg->surplus);
+	if (!b->scheduled)
+		b->count = b->stage[0].count = count;
+	free(share);
 	return rc;
+}
+
+/* All corpora of a list in one stage of `count` samples, whose weights are not known yet. */
+static void
+plan_list(struct blend *b, int64_t count)
+{
+	struct stage *s = b->stage;
+
+	s->list = b->list;
+	s->count = count;
+	s->num_parts = b->num_parts;
+	s->part = mem_alloc((size_t)b->num_parts, sizeof *s->part);
+	for (int i = 0; i < b->num_parts; i++)
+		s->part[i] = i;
+}
+
+/* The lines of a schedule. Those that end before the blend begins, or begin after its end, have no
+ * samples. */
+static void
+plan_schedule(struct blend *b, const struct data_paths *paths, const struct blend_config *cfg)
+{
+	int64_t end = cfg->samples.num_samples;
+	int *part = mem_alloc((size_t)corpora_count(b->corpora), sizeof *part);
+
+	for (int k = 0; k < b->num_parts; k++)
+		part[b->part[k].dataset] = k;
+	for (int k = b->num_stages - 1; k >= 0; k--) {
+		struct stage *s = &b->stage[k];
+		int64_t first = cfg->stage_first[k];
+
+		s->list = &paths->stage[k].list;
+		s->first = first < 0 ? 0 : first < end ? first : end;
+		s->count = end - s->first;
+		end = s->first;
+		s->num_parts = s->list->count;
+		s->part = mem_alloc((size_t)s->num_parts, sizeof *s->part);
+		for (int i = 0; i < s->num_parts; i++)
+			s->part[i] = part[corpora_find(b->corpora, s->list->prefix[i])];
+	}
+	b->count = cfg->samples.num_samples;
+	free(part);
+}
+
+/* Makes the stages, whose weights and counts come later. */
+static int
+plan_stages(
+    struct blend *b, const struct data_paths *paths, const struct blend_config *cfg, struct err *e)
+{
+	b->num_stages = b->scheduled ? paths->num_stages : 1;
+	b->stage = mem_zalloc((size_t)b->num_stages, sizeof *b->stage);
+	if (b->scheduled)
+		plan_schedule(b, paths, cfg);
+	else
+		plan_list(b, cfg->samples.num_samples);
+	for (int k = 0; k < b->num_stages; k++) {
+		struct stage *s = &b->stage[k];
+		size_t n = (size_t)s->num_parts;
+
+		if (s->num_parts > BLEND_CORPORA_MAX)
+			return err_set(e,
+			    "%d corpora in one list: at most %d, as the blending index numbers "
+			    "them with 16 bits",
+			    s->num_parts, BLEND_CORPORA_MAX);
+		s->weight = mem_zalloc(n, sizeof *s->weight);
+		s->before = mem_zalloc(n, sizeof *s->before);
+		s->drawn = mem_zalloc(n, sizeof *s->drawn);
+	}
+	return 0;
 }
 
 /* A corpus that continues an order gets the request that made that order. */
@@ -115,9 +196,10 @@ static void
 keep_orders(struct blend *b, const struct blend_config *cfg)
 {
 	for (int k = 0; k < b->num_parts && cfg->kept; k++)
-		if (cfg->kept[k].first > 0) {
+		if (cfg->kept[k].first > 0 || cfg->kept[k].same_request) {
 			b->part[k].first = cfg->kept[k].first;
 			b->part[k].num_samples = cfg->kept[k].num_samples;
+			b->part[k].kept = true;
 		}
 }
 
@@ -144,8 +226,9 @@ note_repeats(struct blend *b, const struct part *p)
 
 /* The checks that need no corpus. */
 static int
-ask(struct blend *b, const struct blend_config *cfg, struct err *e)
+ask(struct blend *b, const struct data_paths *paths, const struct blend_config *cfg, struct err *e)
 {
+	bool weights = b->scheduled || b->list->weight;
 	int64_t wanted = cfg->samples.num_samples;
 	const char *name = split_name[b->which];
 
@@ -161,20 +244,15 @@ ask(struct blend *b, const struct blend_config *cfg, struct err *e)
 		keep_orders(b, cfg);
 		return 0;
 	}
-	if (b->num_parts > BLEND_CORPORA_MAX)
-		return err_set(e,
-		    "%d corpora in one list: at most %d, as the blending index numbers them with "
-		    "16 bits",
-		    b->num_parts, BLEND_CORPORA_MAX);
 	if (wanted == 0)
 		return err_set(
 		    e, "0 samples wanted of the %s split: must be at least 1 for a blend", name);
-	if (b->list->weight && wanted < 0)
+	if (weights && wanted < 0)
 		return err_set(e,
 		    "the %s split has weights but no number of samples: weights need one; a list "
 		    "without weights takes every sample once",
 		    name);
-	if (b->list->weight && ask_by_weight(b, cfg, e) < 0)
+	if (plan_stages(b, paths, cfg, e) < 0 || (weights && ask_by_weight(b, cfg, e) < 0))
 		return -1;
 	keep_orders(b, cfg);
 	return 0;
@@ -286,17 +364,20 @@ weigh_by_samples(struct blend *b, const struct blend_config *cfg, struct err *e)
 	if (!b->exhaustive)
 		blend_normalise(w, b->num_parts, w);
 	for (int k = 0; k < b->num_parts; k++)
-		b->part[k].weight = b->exhaustive ? w[k] / (double)b->count : w[k];
+		b->stage[0].weight[k] = b->part[k].weight =
+		    b->exhaustive ? w[k] / (double)b->count : w[k];
+	b->stage[0].count = b->count;
 	free(w);
 	return rc;
 }
 
 /* The choice itself is the caller's: it may be in the cache. */
 int
-blend_plan(struct blend *b, const struct blend_config *cfg, struct err *e)
+blend_plan(
+    struct blend *b, const struct data_paths *paths, const struct blend_config *cfg, struct err *e)
 {
 	b->part = mem_zalloc((size_t)b->num_parts, sizeof *b->part);
-	if (ask(b, cfg, e) < 0 || plan_unique(b, cfg, e) < 0)
+	if (ask(b, paths, cfg, e) < 0 || plan_unique(b, cfg, e) < 0)
 		return -1;
 	if (b->plain) {
 		struct part *p = &b->part[0];
@@ -309,7 +390,7 @@ blend_plan(struct blend *b, const struct blend_config *cfg, struct err *e)
 		note_repeats(b, p);
 		return 0;
 	}
-	return b->list->weight ? 0 : weigh_by_samples(b, cfg, e);
+	return b->scheduled || b->list->weight ? 0 : weigh_by_samples(b, cfg, e);
 }
 
 /* An exhaustive blend never draws more than there is. */
@@ -321,9 +402,9 @@ blend_replan(struct blend *b, const struct blend_config *cfg, bool *changed, str
 		struct part *p = &b->part[k];
 		long long has = (long long)samples_count(p->samples), drawn = (long long)p->drawn;
 
-		if (p->first > 0)
+		if (p->kept)
 			note_repeats(b, p);
-		if (drawn <= has || p->first > 0)
+		if (drawn <= has || p->kept)
 			continue;
 		str_addf(&b->notes,
 		    "%s: the %s blend draws %lld samples from it, but a request for %lld gives "

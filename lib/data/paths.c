@@ -238,24 +238,32 @@ check_kinds(const struct path_options *o, struct err *e)
 {
 	bool any_split = o->split_path[0].count || o->split_path[1].count || o->split_path[2].count;
 	int kinds = (o->data_path.count > 0) + any_split + (o->data_args_path != NULL) +
-	    (o->per_split_data_args_path != NULL);
+	    (o->per_split_data_args_path != NULL) + (o->data_schedule != NULL);
 
 	if (kinds == 0)
 		return err_set(e,
-		    "no data: one of --data-path, --data-args-path, --train-data-path and "
-		    "--per-split-data-args-path is needed");
+		    "no data: one of --data-path, --data-args-path, --data-schedule, "
+		    "--train-data-path and --per-split-data-args-path is needed");
 	if (kinds > 1)
 		return err_set(e,
-		    "--data-path, --data-args-path, --per-split-data-args-path and "
-		    "--train-data-path with --valid- and --test-: only one of them can name the "
-		    "data");
+		    "--data-path, --data-args-path, --data-schedule, --per-split-data-args-path "
+		    "and --train-data-path with --valid- and --test-: only one of them can name "
+		    "the data");
 	return 0;
+}
+
+const char *
+path_options_file(const struct path_options *o)
+{
+	return o->data_args_path ? o->data_args_path
+	    : o->data_schedule   ? o->data_schedule
+				 : o->per_split_data_args_path;
 }
 
 int
 data_paths_load(const struct path_options *o, char **text, size_t *bytes, struct err *e)
 {
-	const char *path = o->data_args_path ? o->data_args_path : o->per_split_data_args_path;
+	const char *path = path_options_file(o);
 
 	*text = NULL;
 	*bytes = 0;
@@ -270,13 +278,16 @@ parse(const struct path_options *o, struct data_paths *out, struct err *e)
 	static const char *const name[] = { "--train-data-path", "--valid-data-path",
 		"--test-data-path" };
 
-	out->per_split = !o->data_path.count && !o->data_args_path;
+	const char *words = o->data_args_path ? o->data_args_path : o->data_schedule;
+
+	out->per_split = !o->data_path.count && !words;
 	if (o->data_path.count)
 		return path_list_parse(
 		    o->data_path.count, o->data_path.item, "--data-path", &out->list[0], e);
-	if (o->data_args_path && strlen(o->text) != o->text_bytes)
-		return err_at(
-		    e, o->data_args_path, 0, "not a text: byte %zu is NUL", strlen(o->text));
+	if (words && strlen(o->text) != o->text_bytes)
+		return err_at(e, words, 0, "not a text: byte %zu is NUL", strlen(o->text));
+	if (o->data_schedule)
+		return data_stages_parse(o->text, o->data_schedule, out, e);
 	if (o->data_args_path)
 		return parse_text(o->text, o->data_args_path, &out->list[0], e);
 	if (o->per_split_data_args_path)
@@ -316,12 +327,19 @@ data_paths_release(struct data_paths *p)
 {
 	for (int i = 0; i < SPLIT_COUNT; i++)
 		path_list_release(&p->list[i]);
+	for (int i = 0; i < p->num_stages; i++)
+		path_list_release(&p->stage[i].list);
+	free(p->stage);
+	p->num_stages = 0;
+	p->stage = NULL;
 }
 
 /* Without per-split lists all splits are parts of the same corpora. */
 const struct path_list *
 data_paths_list(const struct data_paths *p, enum split which)
 {
+	if (p->num_stages && which != SPLIT_TRAIN)
+		return &p->stage[0].list;
 	return &p->list[p->per_split ? which : SPLIT_TRAIN];
 }
 

@@ -4,13 +4,11 @@
  * Steps are counted in stretches of equal size, never one by one: a run may have more steps than it
  * is practical to loop over.
  */
+#include "lib/base/scaled.h"
 #include "lib/model/batch.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Linear growth is computed in doubles, which hold integers exactly up to here. */
-#define SAMPLES_MAX 1e15
 
 struct batch_ramp
 batch_constant(int64_t size)
@@ -49,30 +47,6 @@ batch_linear(struct batch_ramp *r, const struct opt_list *words, int64_t size, s
 	return 0;
 }
 
-/* A number with an optional suffix, truncated to an integer and followed by `end`; false for
- * anything else. */
-static bool
-scaled(const char **at, char end, int64_t *out)
-{
-	static const char suffixes[] = "KMBTkmbt";
-	static const double times[] = { 1e3, 1e6, 1e9, 1e12 };
-	const char *suffix;
-	char *after;
-	double x = strtod(*at, &after);
-
-	if (after == *at || strspn(*at, "0123456789.eE+") < (size_t)(after - *at))
-		return false;
-	if (*after && (suffix = strchr(suffixes, *after))) {
-		x *= times[(suffix - suffixes) % 4];
-		after++;
-	}
-	if (!(x >= 0 && x <= SAMPLES_MAX) || *after != end)
-		return false;
-	*out = (int64_t)x;
-	*at = after + (end != '\0');
-	return true;
-}
-
 /* Inserts one entry into the table, which is sorted by first sample. */
 static int
 add_entry(struct batch_ramp *r, const char *entry, int64_t seq_length, struct err *e)
@@ -81,7 +55,7 @@ add_entry(struct batch_ramp *r, const char *entry, int64_t seq_length, struct er
 	const char *at = entry;
 	int i = r->count;
 
-	if (!scaled(&at, ':', &tokens) || !scaled(&at, '\0', &size) || size < 1)
+	if (!scaled_read(&at, ':', &tokens) || !scaled_read(&at, '\0', &size) || size < 1)
 		return err_set(e,
 		    "--step-batch-size-schedule: '%.60s': must be TOKENS:SIZE, such as 250B:1536",
 		    entry);
@@ -215,6 +189,14 @@ batch_steps(const struct batch_ramp *r, int64_t from, int64_t to)
 		steps += n;
 	} while (n > 0);
 	return steps;
+}
+
+int64_t
+batch_reach(const struct batch_ramp *r, int64_t from, int64_t to)
+{
+	int64_t at = batch_end(r, from, batch_steps(r, from, to));
+
+	return at < to ? at + batch_at(r, at) : at;
 }
 
 int64_t

@@ -40,6 +40,8 @@ int64_t batch_size(const struct batch_ramp *r, int64_t i);
 int64_t batch_uneven(const struct batch_ramp *r, int64_t unit);
 /* Steps from sample `from` that end at sample `to` or before. */
 int64_t batch_steps(const struct batch_ramp *r, int64_t from, int64_t to);
+/* The first sample, `to` or after it, at which one of the steps from sample `from` on begins. */
+int64_t batch_reach(const struct batch_ramp *r, int64_t from, int64_t to);
 /* The sample at which `steps` steps from sample `from` end; the caller bounds them. */
 int64_t batch_end(const struct batch_ramp *r, int64_t from, int64_t steps);
 

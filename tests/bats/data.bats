@@ -87,12 +87,12 @@ losses()
 	notes "mtrain: data: train: 32 samples from 2 corpora
 mtrain: data: train: a: 1200 tokens, 24 samples, share 0.750000, 0.32 epochs
 mtrain: data: train: b: 2400 tokens, 8 samples, share 0.250000, 0.05333 epochs"
-	notes "mtrain: data: consumed of a: 24 samples, 0.32 epochs
-mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
-	[ "$(grep '"corpus"' m.jsonl)" = '{"iteration": 4, "corpus": "a", "consumed_samples": 12, "epochs": 0.16}
-{"iteration": 4, "corpus": "b", "consumed_samples": 4, "epochs": 0.026666666666666668}
-{"iteration": 8, "corpus": "a", "consumed_samples": 24, "epochs": 0.32000000000000001}
-{"iteration": 8, "corpus": "b", "consumed_samples": 8, "epochs": 0.053333333333333337}' ]
+	notes "mtrain: data: consumed of a: 24 samples, 0.32 epochs, 384 tokens, 384 trained on
+mtrain: data: consumed of b: 8 samples, 0.05333 epochs, 128 tokens, 128 trained on"
+	[ "$(grep '"corpus"' m.jsonl)" = '{"iteration": 4, "corpus": "a", "consumed_samples": 12, "consumed_tokens": 192, "trained_tokens": 192, "epochs": 0.16}
+{"iteration": 4, "corpus": "b", "consumed_samples": 4, "consumed_tokens": 64, "trained_tokens": 64, "epochs": 0.026666666666666668}
+{"iteration": 8, "corpus": "a", "consumed_samples": 24, "consumed_tokens": 384, "trained_tokens": 384, "epochs": 0.32000000000000001}
+{"iteration": 8, "corpus": "b", "consumed_samples": 8, "consumed_tokens": 128, "trained_tokens": 128, "epochs": 0.053333333333333337}' ]
 	works --data-path 0.75 a 0.25 b
 	notes "32 samples from 2 corpora (maps from the cache)"
 }
@@ -110,7 +110,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	echo '{"train": [0.75, "a", 0.25, "b"], "valid": "c", "test": ["b", "c"]}' >lists
 	works --per-split-data-args-path lists --eval-iters 1 --metrics-file four.jsonl
 	[ "$(losses one.jsonl)" = "$(losses four.jsonl)" ]
-	fails 2 "--data-path, --data-args-path, --per-split-data-args-path and --train-data-path with --valid- and --test-: only one of them can name the data" \
+	fails 2 "--data-path, --data-args-path, --data-schedule, --per-split-data-args-path and --train-data-path with --valid- and --test-: only one of them can name the data" \
 		--data-path a --data-args-path list
 	fails 2 "--data-args-path gone: there is no 'gone.idx'; give the prefix without .bin or .idx" --data-args-path <(echo gone)
 	fails 2 "--valid-data-path gone: there is no 'gone.idx'; give the prefix without .bin or .idx" --train-data-path a \
@@ -272,7 +272,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 
 @test "the loss of each corpus" {
 	works --data-path 1 a 1 b --log-loss-by-corpus --metrics-file m.jsonl
-	[ "$(grep -c '"corpus": "[ab]", "consumed_samples": [0-9]*, "epochs": [0-9.]*, "lm_loss": 4[0-9.]*, "tokens": 128}' m.jsonl)" = 4 ]
+	[ "$(grep -c '"corpus": "[ab]", "consumed_samples": [0-9]*, "consumed_tokens": [0-9]*, "trained_tokens": [0-9]*, "epochs": [0-9.]*, "lm_loss": 4[0-9.]*, "tokens": 128}' m.jsonl)" = 4 ]
 	works --data-path a --log-loss-by-corpus --metrics-file m.jsonl
 	[ "$(grep -c '"corpus"' m.jsonl)" = 2 ]
 }

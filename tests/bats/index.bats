@@ -85,7 +85,7 @@ test	0	1" ]
 @test "index: wrong usage" {
 	refused 2 "mshard: --data-path: '0.3' is a number where a prefix is expected: a list is PREFIX ... or WEIGHT PREFIX ...; write ./0.3 for a dataset of that name" \
 		mshard index --data-path 0.3 a_u16 0.7 --seq-length 8
-	refused 2 "mshard: --data-path, --data-args-path, --per-split-data-args-path and --train-data-path with --valid- and --test-: only one of them can name the data" \
+	refused 2 "mshard: --data-path, --data-args-path, --data-schedule, --per-split-data-args-path and --train-data-path with --valid- and --test-: only one of them can name the data" \
 		mshard index --data-path a_u16 --train-data-path b_i32 --seq-length 8
 	refused 2 "mshard: cannot open 'nowhere': No such file or directory" mshard blend --data-args-path nowhere --seq-length 8
 	refused 2 "mshard: --seq-length is needed: the tokens of a sample" mshard index --data-path a_u16

@@ -58,7 +58,7 @@ no_leftovers()
 		mshard sample --data-path a_u16 --seq-length 8 --index --micro-batch-size 2 \
 		--data-parallel-size 4 --global-batch-size 12
 	for verb in index blend sample; do
-		refused 2 "mshard: no data: one of --data-path, --data-args-path, --train-data-path and --per-split-data-args-path is needed" mshard $verb
+		refused 2 "mshard: no data: one of --data-path, --data-args-path, --data-schedule, --train-data-path and --per-split-data-args-path is needed" mshard $verb
 		refused 2 "mshard: unexpected operand 'a_u16': --data-path names the datasets" mshard $verb a_u16
 	done
 }

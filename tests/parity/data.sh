@@ -4,27 +4,6 @@
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 
-# corpus NAME SEED DOCUMENTS LEAST SPREAD: documents of LEAST to LEAST + SPREAD - 1 tokens and their
-# end, 498
-corpus()
-{
-	awk -v x="$2" -v docs="$3" -v least="$4" -v spread="$5" 'BEGIN {
-		for (i = 0; i < docs; i++) {
-			x = (x * 16807) % 2147483647
-			n = least + x % spread
-			printf "{\"text\": \""
-			for (k = 0; k < n; k++) {
-				x = (x * 16807) % 2147483647
-				printf "%s%d", k ? " " : "", x % 498
-			}
-			print "\"}"
-		}
-	}' >"$1.jsonl"
-	mtok encode --tokenizer-type NullTokenizer --vocab-size 499 --append-eod -q \
-		-o "$1" "$1.jsonl" >log 2>&1 ||
-		fail "mtok encode"
-}
-
 corpus a 1 200 3 38
 corpus b 2 300 3 38
 corpus c 3 150 3 38
@@ -53,7 +32,7 @@ grep '"corpus"' one.jsonl >one.corpora
 [ "$(wc -l <one.corpora)" = 9 ] || fail "$(wc -l <one.corpora) lines of corpora instead of 9"
 # The mean over all tokens is the mean of the corpora's losses weighted by their tokens.
 awk -F'[:,}]' '
-	/"corpus"/ && $2 == 12 { l += $10 * $12; n += $12 }
+	/"corpus"/ && $2 == 12 { l += $14 * $16; n += $16 }
 	/"skipped"/ && $2 > 8 { s += $6; m++ }
 	END { d = l / n - s / m; exit !(n > 0 && m == 4 && d < 0.02 && d > -0.02) }' one.jsonl ||
 	fail "the losses of the corpora do not add up"

@@ -301,7 +301,7 @@ write_checkpoint(const struct data *d, int64_t consumed, const char *save)
 	    "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps 0\nskipped_iterations "
 	    "%lld\n",
 	    (long long)commit.iteration, (long long)consumed, (long long)commit.iteration);
-	data_state(d, counts, &state);
+	data_state(d, counts, counts, &state);
 	commit.manifest = manifest.buf;
 	commit.state = state.buf;
 	CHECK(ckpt_commit(&commit, &e) == 0);

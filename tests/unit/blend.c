@@ -84,7 +84,7 @@ check_corpora(const struct golden *g, const struct blend *b)
 
 	for (int k = 0; k < blend_num_corpora(b); k++) {
 		struct blend_corpus c;
-		int at = blend_is_plain(b) ? -1 : k;
+		int at = blend_num_stages(b) == 0 ? -1 : k;
 
 		blend_corpus(b, k, &c);
 		CHECK_STR(samples_hash(c.samples), split_param(g, at, "hash", v));
@@ -183,9 +183,10 @@ check_split(struct golden *g, const struct corpora *c)
 		}
 		CHECK(blend_from_cache(b) == (time > 0));
 		CHECK(blend_count(b) == atoll(split_param(g, -1, "length", v)));
-		CHECK(blend_is_plain(b) == !strcmp(split_param(g, -1, "kind", v), "single"));
+		CHECK(
+		    (blend_num_stages(b) == 0) == !strcmp(split_param(g, -1, "kind", v), "single"));
 		CHECK(blend_notes(b) == NULL);
-		if (!blend_is_plain(b)) {
+		if (blend_num_stages(b) > 0) {
 			CHECK_STR(blend_hash(b), split_param(g, -1, "blend.hash", v));
 			check_file(g, blend_hash(b), "BlendedDataset", ".blend", "description.txt");
 			check_file(g, blend_hash(b), "BlendedDataset", "", "dataset_index.npy");
@@ -538,7 +539,7 @@ test_path_options(void)
 	CHECK(mkdtemp(dir) != NULL);
 	CHECK(data_paths_read(&o, &p, &e) < 0);
 	CHECK_STR(e.msg,
-	    "no data: one of --data-path, --data-args-path, --train-data-path and "
+	    "no data: one of --data-path, --data-args-path, --data-schedule, --train-data-path and "
 	    "--per-split-data-args-path is needed");
 	o.data_args_path = put(dir, "0.3 a\n\t0.7 b\r\n", 14, path);
 	CHECK(data_paths_read(&o, &p, &e) == 0 && !p.per_split && p.list[0].count == 2 &&

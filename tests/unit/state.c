@@ -15,8 +15,13 @@ static const char good[] =
     "tokenizer 0123456789abcdef\noptimizer adam\nadam_beta1 0.5\nadam_beta2 0.25\nadam_eps 0.125\n"
     "weight_decay_form gradient\ndata_corpora 2\ndata_start 8\ndata_seed 1\ndata_seq_length "
     "16\ndata_loader 2\n"
+<<<<<<< HEAD
     "data_split 99,1\ndata_packing cut\ndata_corpus_0 a b\ndata_corpus_1 c\n"
     "origin /a b\norigin_files 1\norigin_file_0 0123456789abcdef c d\n";
+=======
+    "data_split 99,1\ndata_packing cut\ndata_stages 0 0 0:1\n"
+    "data_trained 5 -1\ndata_corpus_0 a b\ndata_corpus_1 c\n";
+>>>>>>> w-sched
 
 static const struct {
 	const char *from, *to, *reason;
@@ -70,9 +75,9 @@ static const struct {
 	    "s: data_start 81: more than consumed_train_samples, 80" },
 	{ "data_loader 2", "data_loader 3",
 	    "s:26: data_loader 3: must be a whole number from 0 to 2" },
-	{ "data_corpus_1", "data_corpus_0", "s:30: 'data_corpus_0' twice" },
-	{ "data_corpus_1", "data_corpus_01", "s:30: unknown key 'data_corpus_01'" },
-	{ "data_corpus_1", "data_corpus_9999999", "s:30: unknown key 'data_corpus_9999999'" },
+	{ "data_corpus_1", "data_corpus_0", "s:32: 'data_corpus_0' twice" },
+	{ "data_corpus_1", "data_corpus_01", "s:32: unknown key 'data_corpus_01'" },
+	{ "data_corpus_1", "data_corpus_9999999", "s:32: unknown key 'data_corpus_9999999'" },
 };
 
 static void

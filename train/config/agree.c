@@ -222,7 +222,7 @@ agree_lists(struct comm *world, struct train_config *c, struct err *e)
 	struct tensor length = tensor_1d(&bytes, DTYPE_I64, 1), text;
 	int rc = 0;
 
-	if (!train_reads_data(c) || !(o->data_args_path || o->per_split_data_args_path))
+	if (!train_reads_data(c) || !path_options_file(o))
 		return 0;
 	if (world->rank == 0)
 		rc = data_paths_load(o, &c->lists, &o->text_bytes, e);

@@ -1,5 +1,6 @@
 /* files.c - what a run reads: given once, and there */
 #include "lib/base/io.h"
+#include "lib/data/sampler.h"
 #include "lib/data/samples.h"
 #include "train/config/files.h"
 #include "train/config/planned.h"
@@ -30,6 +31,7 @@ list_option(const struct path_options *o, enum split which)
 
 	return o->data_path.count         ? "data-path"
 	    : o->data_args_path           ? "data-args-path"
+	    : o->data_schedule            ? "data-schedule"
 	    : o->per_split_data_args_path ? "per-split-data-args-path"
 					  : names[which];
 }
@@ -101,7 +103,7 @@ static int
 check_data(struct train_config *c, struct err *e)
 {
 	const struct path_options *o = &c->o.paths;
-	bool lists = o->data_path.count || o->data_args_path || o->per_split_data_args_path;
+	bool lists = o->data_path.count || path_options_file(o);
 	const char *ends = c->o.eod_mask_loss ? "eod-mask-loss"
 	    : c->o.reset_position_ids         ? "reset-position-ids"
 	    : c->plan.shape.reset_attention_mask && !train_documents_apart(&c->o)
@@ -125,6 +127,10 @@ check_data(struct train_config *c, struct err *e)
 		opt_needed(&c->parse, "data-path", "or --mock-data");
 		return 0;
 	}
+	if (o->data_schedule && c->o.dataloader_type != SAMPLER_SINGLE)
+		return err_set(e,
+		    "--data-schedule: its stages are in the order of the single loader, which "
+		    "--dataloader-type cyclic permutes: leave it out");
 	if (data_paths_read(o, &c->paths, e) < 0)
 		return -1;
 	for (int w = 0; w < SPLIT_COUNT; w++)

@@ -135,6 +135,9 @@
 	   "datasets, each PREFIX.bin and PREFIX.idx; several are blended by weight, or by size") \
 	DO(STRING_OF, PRESENCE, "data-args-path", paths.data_args_path, "FILE", NULL, \
 	   "the words of --data-path from a file") \
+	DO(STRING_OF, PRESENCE, "data-schedule", paths.data_schedule, "FILE", NULL, \
+	   "datasets whose weights change at given tokens: a line TOKENS WEIGHT PREFIX ... for " \
+	   "each stage") \
 	DO(LIST_OF, PRESENCE, "train-data-path", paths.split_path[SPLIT_TRAIN], CORPORA, \
 	   "datasets only of training, whole: --split does not apply") \
 	DO(LIST_OF, PRESENCE, "valid-data-path", paths.split_path[SPLIT_VALID], CORPORA, \

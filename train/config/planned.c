@@ -92,7 +92,7 @@ static bool
 names_data(struct train_config *c)
 {
 	const struct path_options *o = &c->o.paths;
-	const char *list = o->data_args_path ? o->data_args_path : o->per_split_data_args_path;
+	const char *list = path_options_file(o);
 	bool any = o->data_path.count || list;
 
 	for (int w = 0; w < SPLIT_COUNT; w++)

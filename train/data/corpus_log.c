@@ -3,7 +3,8 @@
  *
  * Rank 0 counts the samples of every step by corpus. With --log-loss-by-corpus the last stage
  * leaves losses and masks of all tokens of a step in host memory; each rank adds up its own by
- * corpus, and the ranks add theirs at log steps. Without the option only rank 0 does anything.
+ * corpus, and the ranks add theirs at log steps. Tokens that count are known before the passes:
+ * where there may be others, the ranks that compute losses count those of their rows.
  */
 #include "lib/base/mem.h"
 #include "train/data/corpus_log.h"
@@ -18,6 +19,11 @@ struct corpus_log {
 	struct engine *e;
 	int count;         /* corpora; 0: mock data */
 	int64_t *consumed; /* [count] */
+	int64_t *trained;  /* [count]; rank 0 */
+	/* [count] each: tokens that count, of this step and since they were added up over ranks;
+	 * NULL: all tokens count */
+	double *step, *since;
+	bool counts; /* this rank counts those of its rows */
 	struct data_reader *reader;
 	int64_t *samples; /* [b] */
 	size_t bytes;     /* of losses, for the whole step */
@@ -48,14 +54,20 @@ find_corpora(struct corpus_log *l, int64_t first, int microbatch, int rank)
 	}
 }
 
-/* The data are the same on all ranks, so rank 0 counts those of the others. */
+/* The data are the same on all ranks, so rank 0 counts those of the others; trained: where all
+ * their tokens count, or NULL. */
 static void
-count_samples(struct corpus_log *l, int64_t first, int microbatch)
+count_samples(struct corpus_log *l, int64_t first, int microbatch, int64_t *trained)
 {
+	const struct train_shape *s = &l->e->plan.shape;
+
 	for (int j = 0; j < l->e->plan.layout.data_parallel_size; j++) {
 		find_corpora(l, first, microbatch, j);
-		for (int64_t i = 0; i < l->e->plan.shape.micro_batch_size; i++)
+		for (int64_t i = 0; i < s->micro_batch_size; i++) {
 			l->consumed[l->samples[i]]++;
+			if (trained && trained[l->samples[i]] >= 0)
+				trained[l->samples[i]] += s->seq_length;
+		}
 	}
 }
 
@@ -79,7 +91,7 @@ count_before(struct corpus_log *l, int64_t consumed)
 	if (l->count == 1)
 		l->consumed[0] = consumed - s->start;
 	for (int64_t at = s->start; at < consumed && l->count > 1; at += data_group(l->d))
-		count_samples(l, at, 0);
+		count_samples(l, at, 0, NULL);
 }
 
 /* The ranks that compute the losses of a step have memory for them. */
@@ -92,13 +104,23 @@ corpus_log_new(const struct data *d, struct engine *e, int64_t consumed)
 	l->d = d;
 	l->e = e;
 	l->count = b ? blend_num_corpora(b) : 0;
-	if (l->count == 0 || (e->rank != 0 && !d->c->o.log_loss_by_corpus))
+	if (l->count == 0)
+		return l;
+	if (data_masks(d)) {
+		l->step = mem_zalloc((size_t)l->count, sizeof *l->step);
+		l->since = mem_zalloc((size_t)l->count, sizeof *l->since);
+		l->counts = e->last_stage && e->coord[AX_TP] == 0;
+	}
+	if (e->rank != 0 && !d->c->o.log_loss_by_corpus && !l->counts)
 		return l;
 	l->consumed = mem_zalloc((size_t)l->count, sizeof *l->consumed);
 	l->reader = data_reader_new(d);
 	l->samples = mem_alloc((size_t)e->plan.shape.micro_batch_size, sizeof *l->samples);
-	if (e->rank == 0)
+	if (e->rank == 0) {
+		l->trained = mem_zalloc((size_t)l->count, sizeof *l->trained);
 		count_before(l, consumed);
+		data_record_trained(d, l->trained);
+	}
 	if (!d->c->o.log_loss_by_corpus)
 		return l;
 	l->sums = mem_zalloc((size_t)l->count, 2 * sizeof *l->sums);
@@ -122,6 +144,9 @@ corpus_log_free(struct corpus_log *l)
 	data_reader_free(l->reader);
 	free(l->samples);
 	free(l->consumed);
+	free(l->trained);
+	free(l->step);
+	free(l->since);
 	free(l->losses);
 	free(l->sums);
 	free(l);
@@ -131,6 +156,58 @@ const int64_t *
 corpus_log_counts(const struct corpus_log *l)
 {
 	return l->consumed;
+}
+
+const int64_t *
+corpus_log_trained(const struct corpus_log *l)
+{
+	return l->trained;
+}
+
+/* A count that is not known stays so. */
+void
+corpus_log_gather(struct corpus_log *l)
+{
+	struct comm *w = l->e->groups.world;
+	struct tensor t = tensor_1d(l->since, DTYPE_F64, l->count);
+
+	if (!l->since)
+		return;
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
+	for (int k = 0; k < l->count && l->trained; k++)
+		if (l->trained[k] >= 0)
+			l->trained[k] += (int64_t)l->since[k];
+	memset(l->since, 0, (size_t)l->count * sizeof *l->since);
+}
+
+/* A step may be read again, from its first micro batch on. */
+void
+corpus_log_batch(struct corpus_log *l, int64_t first, int microbatch, const struct batch *batch)
+{
+	int64_t b = l->e->plan.shape.micro_batch_size, rows = run_rows(&l->e->plan);
+
+	if (!l->counts)
+		return;
+	if (microbatch == 0)
+		memset(l->step, 0, (size_t)l->count * sizeof *l->step);
+	find_corpora(l, first, microbatch, l->e->coord[AX_DP]);
+	for (int64_t i = 0; i < b; i++) {
+		int64_t n = 0;
+
+		for (int64_t t = i; t < rows; t += b)
+			n += batch->loss_mask[t] > 0;
+		l->step[l->samples[i]] += (double)n;
+	}
+}
+
+/* The tokens of a step that was taken; those that a rank has not read itself when all count. */
+static void
+count_trained(struct corpus_log *l, bool skipped)
+{
+	for (int k = 0; k < l->count && l->step; k++) {
+		l->since[k] += skipped ? 0 : l->step[k];
+		l->step[k] = 0;
+	}
 }
 
 void *
@@ -170,26 +247,34 @@ corpus_log_step(struct corpus_log *l, int64_t first, bool skipped)
 
 	for (int m = 0; m < n && l->reader; m++) {
 		if (l->e->rank == 0)
-			count_samples(l, first, m);
+			count_samples(l, first, m, l->step || skipped ? NULL : l->trained);
 		if (l->losses && !skipped) {
 			find_corpora(l, first, m, l->e->coord[AX_DP]);
 			add_losses(l, m);
 		}
 	}
+	count_trained(l, skipped);
+	if (l->e->rank == 0)
+		data_note_stage(l->d, first, first + batch_at(&p->ramp, first));
 }
 
 /* One line; corpora without a counted token since the last one have no loss in it. */
 void
-corpus_log_write(struct corpus_log *l, struct metrics *m, int64_t iteration)
+corpus_log_write(struct corpus_log *l, struct metrics *m, int64_t iteration, int64_t consumed)
 {
 	struct comm *w = l->e->groups.world;
 	struct tensor t = tensor_1d(l->sums, DTYPE_F64, 2 * l->count);
+	int stage = l->count ? data_stage(l->d, consumed - 1) : 0;
 
 	if (l->sums)
 		w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
+	corpus_log_gather(l);
 	/* For a single corpus the lines of the steps have the same information. */
 	for (int k = 0; k < l->count && m && (l->count > 1 || l->sums); k++) {
-		struct metrics_corpus c = { .consumed_samples = l->consumed[k] };
+		struct metrics_corpus c = { .consumed_samples = l->consumed[k],
+			.consumed_tokens = l->consumed[k] * l->e->plan.shape.seq_length,
+			.trained_tokens = l->trained[k],
+			.stage = stage };
 		struct blend_corpus b;
 
 		blend_corpus(l->d->set[SPLIT_TRAIN].blend, k, &b);

@@ -58,6 +58,14 @@ data_start(const struct data *d)
 	return d->set[SPLIT_TRAIN].start;
 }
 
+int
+data_stage(const struct data *d, int64_t sample)
+{
+	const struct set *s = &d->set[SPLIT_TRAIN];
+
+	return d->stage_first && s->blend ? blend_stage_at(s->blend, sample - s->start) + 1 : 0;
+}
+
 /* Per-split lists have a separate one. */
 const struct path_list *
 data_train_list(const struct data *d)

@@ -73,13 +73,18 @@ int data_samples(struct data_reader *r, const struct data_place *at, int64_t *ou
  * packed and read in order; else 0. */
 double data_fill(const struct data *d, int64_t first, int64_t count);
 
-/* Lines for a checkpoint's state.conf; counts are corpus_log_counts. */
-void data_state(const struct data *d, const int64_t *counts, struct str *out);
+/* Lines for a checkpoint's state.conf; counts and trained are those of corpus_log. */
+void data_state(
+    const struct data *d, const int64_t *counts, const int64_t *trained, struct str *out);
+/* The stage of a schedule, from 1 on, that sample `sample` of training is of; 0: there are none. */
+int data_stage(const struct data *d, int64_t sample);
 
 /* --- data_report.c ---------------------------------------------------------------------------- */
 
-/* A note for each corpus of training: how many of its samples were consumed. Rank 0's, at saves and
- * at the end. */
-void data_note_consumed(const struct data *d, const int64_t *counts);
+/* A note for each corpus of training: how much of it was consumed, and how many tokens counted
+ * (-1: not known). Rank 0's, at saves and at the end. */
+void data_note_consumed(const struct data *d, const int64_t *counts, const int64_t *trained);
+/* Rank 0's: a note where a step that ends before sample `end` of training ends a stage. */
+void data_note_stage(const struct data *d, int64_t first, int64_t end);
 
 #endif

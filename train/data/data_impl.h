@@ -26,7 +26,8 @@ struct corpus_record {
 	double weight;
 	/* as in struct blend_kept, at the start of the order that was saved */
 	int64_t first, num_samples;
-	int64_t epochs; /* with `separate`: which maps num_samples made */
+	int64_t trained; /* tokens of it that counted; -1: not known */
+	int64_t epochs;  /* with `separate`: which maps num_samples made */
 	bool separate;
 	int64_t consumed; /* of its order, those before `first` included */
 	char *prefix;
@@ -39,9 +40,11 @@ struct data_record {
 	bool continues; /* this run continues the checkpoint's order */
 	int64_t start;  /* sample of the run with which the order began */
 	int64_t seed, seq_length;
-	char *split;                  /* "-" with per-split lists */
-	char *packing;                /* --long-documents of best-fit; NULL: cut */
-	int64_t loader;               /* enum sampler_type, or 2 for cyclic without sharding */
+	char *split;    /* "-" with per-split lists */
+	char *packing;  /* --long-documents of best-fit; NULL: cut */
+	int64_t loader; /* enum sampler_type, or 2 for cyclic without sharding */
+	int num_stages; /* of its schedule; 0: one list */
+	struct stage_record *stage;
 	int count;                    /* 0: mock data */
 	struct corpus_record *corpus; /* in the order of the list, then those that left it */
 };
@@ -61,6 +64,9 @@ struct data {
 	struct set *set;
 	struct data_record record;
 	struct blend_kept *kept; /* [corpora of the training list]; NULL: none */
+	/* [stages of the schedule]: the sample of the run with which each begins; NULL: there is
+	 * none */
+	int64_t *stage_first;
 	int num_gone;
 	/* of the record: corpora of earlier lists that are not in this one */
 	const struct corpus_record **gone;
@@ -96,9 +102,13 @@ int data_record_resolve(struct data *d, struct err *e);
 /* Call after the training set is opened: true when orders of corpora differ from the checkpoint's.
  * say: prints a note for each. */
 bool data_record_reordered(const struct data *d, bool say);
-/* From the checkpoint on, every corpus continues in its earlier order. */
+/* From the checkpoint on, every corpus continues in its earlier order; a schedule continues where
+ * it is. */
 void data_record_keep(struct data *d);
 void data_record_release(struct data *d);
+/* Rank 0's: how many tokens of each corpus of training counted up to the checkpoint that the run
+ * begins with; -1: it does not say. */
+void data_record_trained(const struct data *d, int64_t *out);
 
 /* data_report.c: the corpora of each set, before the first step. */
 void data_report(const struct data *d);

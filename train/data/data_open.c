@@ -228,6 +228,8 @@ open_set(const struct opening *o, struct set *s, const struct data_paths *paths,
     int64_t num_samples, struct err *e)
 {
 	const struct train_config *c = o->d->c;
+	int64_t *stage_first =
+	    paths->num_stages ? mem_alloc((size_t)paths->num_stages, sizeof *stage_first) : NULL;
 	struct blend_config b = {
 		.samples = {
 			.which = s->which,
@@ -248,9 +250,13 @@ open_set(const struct opening *o, struct set *s, const struct data_paths *paths,
 		.surplus = c->o.surplus,
 		.pool = o->pool,
 		.kept = s->which == SPLIT_TRAIN ? o->d->kept : NULL,
+		.stage_first = stage_first,
 	};
 
+	for (int k = 0; stage_first && k < paths->num_stages; k++)
+		stage_first[k] = o->d->stage_first[k] - s->start;
 	s->blend = open_blend(o, paths, &b, e);
+	free(stage_first);
 	if (!s->blend)
 		return -1;
 	s->count = blend_count(s->blend);

@@ -66,6 +66,22 @@ report_set(const struct data *d, const struct set *s)
 		    split, *name ? " " : "", name, (long long)d->c->o.eval_iters);
 }
 
+/* Where the stages of a schedule begin. */
+static void
+report_stages(const struct data *d)
+{
+	const struct set *s = &d->set[SPLIT_TRAIN];
+
+	for (int k = 0; d->stage_first && s->blend && k < d->c->paths.num_stages; k++) {
+		struct blend_stage stage;
+
+		blend_stage(s->blend, k, &stage);
+		note("data: stage %d of %d: %lld samples from sample %lld on, %d %s", k + 1,
+		    d->c->paths.num_stages, (long long)stage.count, (long long)d->stage_first[k],
+		    stage.num_corpora, stage.num_corpora == 1 ? "corpus" : "corpora");
+	}
+}
+
 void
 data_report(const struct data *d)
 {
@@ -77,6 +93,19 @@ data_report(const struct data *d)
 		    (long long)d->set[SPLIT_TRAIN].start);
 	for (int i = 0; i < d->num_sets; i++)
 		report_set(d, &d->set[i]);
+	report_stages(d);
+}
+
+void
+data_note_stage(const struct data *d, int64_t first, int64_t end)
+{
+	const struct set *s = &d->set[SPLIT_TRAIN];
+	int stage = data_stage(d, end);
+
+	if (stage != data_stage(d, first) && end - s->start < s->count)
+		note("data: stage %d of %d begins after sample %lld, token %lld", stage,
+		    d->c->paths.num_stages, (long long)end,
+		    (long long)(end * d->c->plan.shape.seq_length));
 }
 
 double
@@ -106,21 +135,27 @@ data_fill(const struct data *d, int64_t first, int64_t count)
 /* Shortens long lists: rows beyond the limit are summed up, unless -v is given. For a single corpus
  * the log lines have the same information. */
 void
-data_note_consumed(const struct data *d, const int64_t *counts)
+data_note_consumed(const struct data *d, const int64_t *counts, const int64_t *trained)
 {
 	enum { SHOWN = 32 };
 	const struct blend *b = d->set[SPLIT_TRAIN].blend;
 	int n = b ? blend_num_corpora(b) : 0, shown = n > SHOWN && prog_level() <= 0 ? SHOWN : n;
-	int64_t rest = 0;
+	int64_t rest = 0, length = d->c->plan.shape.seq_length;
 
 	for (int k = 0; k < n && n > 1; k++) {
 		struct blend_corpus c;
 
 		blend_corpus(b, k, &c);
-		if (k < shown)
-			note("data: consumed of %s: %lld samples, %.4g epochs",
+		if (k < shown && trained[k] >= 0)
+			note("data: consumed of %s: %lld samples, %.4g epochs, %lld tokens, %lld "
+			     "trained on",
 			    dataset_prefix(c.dataset), (long long)counts[k],
-			    samples_epochs(c.samples, counts[k]));
+			    samples_epochs(c.samples, counts[k]), (long long)(counts[k] * length),
+			    (long long)trained[k]);
+		else if (k < shown)
+			note("data: consumed of %s: %lld samples, %.4g epochs, %lld tokens",
+			    dataset_prefix(c.dataset), (long long)counts[k],
+			    samples_epochs(c.samples, counts[k]), (long long)(counts[k] * length));
 		else
 			rest += counts[k];
 	}

@@ -610,7 +610,12 @@ metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus
 		return;
 	str_addf(&line, "{\"iteration\": %lld", (long long)iteration);
 	text(&line, "corpus", c->name);
-	str_addf(&line, ", \"consumed_samples\": %lld", (long long)c->consumed_samples);
+	str_addf(&line, ", \"consumed_samples\": %lld, \"consumed_tokens\": %lld",
+	    (long long)c->consumed_samples, (long long)c->consumed_tokens);
+	if (c->trained_tokens >= 0)
+		str_addf(&line, ", \"trained_tokens\": %lld", (long long)c->trained_tokens);
+	if (c->stage)
+		str_addf(&line, ", \"stage\": %d", c->stage);
 	number(&line, "epochs", c->epochs);
 	if (c->tokens > 0) {
 		number(&line, "lm_loss", c->lm_loss);

@@ -66,7 +66,9 @@ struct metrics_evaluation {
  * line. */
 struct metrics_corpus {
 	const char *name;
-	int64_t consumed_samples;
+	int64_t consumed_samples, consumed_tokens;
+	int64_t trained_tokens; /* those that counted; -1: not known */
+	int stage;              /* of a schedule, from 1 on; 0: none */
 	double epochs, lm_loss, tokens;
 };
 

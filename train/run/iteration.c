@@ -46,9 +46,12 @@ load(void *ctx, int microbatch, struct batch *out)
 		*out = r->first;
 		r->first.tokens = NULL;
 		r->tokens += r->first_tokens;
+		corpus_log_batch(r->corpora, r->first_sample, microbatch, out);
 		return;
 	}
 	tokens = prefetch_batch(r->prefetch, key, out, &err);
+	if (tokens >= 0 && r->set == SPLIT_TRAIN)
+		corpus_log_batch(r->corpora, r->first_sample, microbatch, out);
 	if (tokens >= 0)
 		r->tokens += tokens;
 	else if (!r->bad_data.msg[0])
@@ -376,7 +379,7 @@ record(struct run *r, struct step_metrics *m)
 	if (m->iteration % o->log_interval != 0 && m->iteration != r->c->train_iters)
 		return;
 	timers_log(r->timers, r->e->groups.world, r->metrics, m->iteration);
-	corpus_log_write(r->corpora, r->metrics, m->iteration);
+	corpus_log_write(r->corpora, r->metrics, m->iteration, m->consumed_samples);
 	if (!m->left_out)
 		routers_write(r->routers, r->metrics, m->iteration);
 }

@@ -66,9 +66,12 @@ save(struct run *r)
 		return EXIT_DONE;
 	held = r->watch.clock();
 	since = saver_background(r->saver) ? r->watch.clock() : steps_pause(r);
+	corpus_log_gather(r->corpora);
 	if (r->e->rank == 0) {
-		data_state(r->data, corpus_log_counts(r->corpora), &data);
-		data_note_consumed(r->data, corpus_log_counts(r->corpora));
+		data_state(
+		    r->data, corpus_log_counts(r->corpora), corpus_log_trained(r->corpora), &data);
+		data_note_consumed(
+		    r->data, corpus_log_counts(r->corpora), corpus_log_trained(r->corpora));
 	}
 	rc = saver_start(r->saver, &r->at, data.buf, &err);
 	str_release(&data);
@@ -98,8 +101,11 @@ save_last(struct run *r)
 	struct prefetch_stats stats = prefetch_stats(r->prefetch);
 	int status = r->saved_at == r->at.iteration ? EXIT_DONE : save(r);
 
+	if (!r->saver)
+		corpus_log_gather(r->corpora);
 	if (!r->saver && r->e->rank == 0)
-		data_note_consumed(r->data, corpus_log_counts(r->corpora));
+		data_note_consumed(
+		    r->data, corpus_log_counts(r->corpora), corpus_log_trained(r->corpora));
 	engine_sync(r->e);
 	if (r->empty && r->e->rank == 0)
 		note("the loss mask left no token of %lld batches: their steps were taken with "
