@@ -15,13 +15,9 @@ static const char good[] =
     "tokenizer 0123456789abcdef\noptimizer adam\nadam_beta1 0.5\nadam_beta2 0.25\nadam_eps 0.125\n"
     "weight_decay_form gradient\ndata_corpora 2\ndata_start 8\ndata_seed 1\ndata_seq_length "
     "16\ndata_loader 2\n"
-<<<<<<< HEAD
-    "data_split 99,1\ndata_packing cut\ndata_corpus_0 a b\ndata_corpus_1 c\n"
+    "data_split 99,1\ndata_packing cut\ndata_stages 0 0 0:1\ndata_trained 5 -1\n"
+    "data_corpus_0 a b\ndata_corpus_1 c\n"
     "origin /a b\norigin_files 1\norigin_file_0 0123456789abcdef c d\n";
-=======
-    "data_split 99,1\ndata_packing cut\ndata_stages 0 0 0:1\n"
-    "data_trained 5 -1\ndata_corpus_0 a b\ndata_corpus_1 c\n";
->>>>>>> w-sched
 
 static const struct {
 	const char *from, *to, *reason;
