@@ -7,6 +7,7 @@
  */
 #include "plan/price.h"
 #include "lib/model/block/workspace.h"
+#include "lib/model/hosts.h"
 
 #include <string.h>
 
@@ -108,6 +109,26 @@ near(const struct run_case *r, int64_t n, int64_t stride)
 	return fmin(fmax(floor(r->hw->gpus_per_node / (double)stride), 1), (double)n);
 }
 
+/* Bytes a second that a device sends to other hosts. */
+static double
+network(const struct hardware *hw)
+{
+	double share = hw->rails > 0 ? fmin(1, hw->rails / hw->gpus_per_node) : 1;
+
+	return hw->network_bandwidth * 1e9 * hw->network_efficiency * share;
+}
+
+/* What a direction of an exchange between hosts takes beside its bytes: each host sends to all
+ * others. */
+static double
+between_hosts(const struct hardware *hw, double hosts)
+{
+	double more =
+	    hw->message_us > 0 ? (hosts - 1) * hw->message_us : (log2(hosts) - 1) * hw->network_us;
+
+	return (hw->network_us + more) * 1e-6;
+}
+
 /* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an
  * all-reduce. `inside` of its ranks share a node. */
 static double
@@ -124,9 +145,8 @@ ring(const struct run_case *r, int64_t size, double inside, double bytes)
 		    hw->link_us * 1e-6;
 	/* Between nodes each rank sends its part of the reduction inside the node. */
 	if (nodes > 1)
-		seconds += (nodes - 1) / nodes * bytes / inside /
-			(hw->network_bandwidth * 1e9 * hw->network_efficiency) +
-		    hw->network_us * 1e-6 * log2(nodes);
+		seconds +=
+		    (nodes - 1) / nodes * bytes / inside / network(hw) + between_hosts(hw, nodes);
 	return seconds;
 }
 
@@ -138,37 +158,59 @@ all_reduce(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 	return 2 * ring(r, size, near(r, size, stride), bytes);
 }
 
-/* A ring of the ranks that differ on these axes alone. */
-static double
-ring_along(const struct run_case *r, unsigned axes, double bytes)
+/* How many ranks differ on these axes alone, and how many of them share a node. */
+struct ranks {
+	int64_t size;
+	double inside;
+};
+
+static struct ranks
+ranks_along(const struct run_case *r, unsigned axes)
 {
-	double inside = 1;
-	int64_t size = 1;
+	struct ranks g = { 1, 1 };
 
 	for (int a = 0; a < AX_COUNT; a++)
 		if (axes & AX_BIT(a)) {
 			int64_t n = layout_size(r->layout, (enum axis)a);
 
-			size *= n;
-			inside *= near(r, n, layout_stride(r->layout, (enum axis)a));
+			g.size *= n;
+			g.inside *= near(r, n, layout_stride(r->layout, (enum axis)a));
 		}
-	return ring(r, size, inside, bytes);
+	return g;
+}
+
+/* An exchange of data ranks: weights are gathered in an instance; gradients that are kept are
+ * summed in one, and once a step over the ranks with equal shards; others over all ranks, and those
+ * with equal shards gather them. Source: docs/parallelism.md 5. */
+static double
+among_data(const struct run_case *r, const struct operation *o, struct ranks all)
+{
+	int64_t instances = layout_instances(r->layout), shards = all.size / instances;
+	double own = fmin(all.inside, (double)shards), equal = fmax(1, all.inside / (double)shards),
+	       part = o->bytes / (double)shards;
+
+	if (instances == 1)
+		return ring(r, all.size, all.inside, o->bytes);
+	if (!o->sums)
+		return ring(r, shards, own, o->bytes);
+	if (r->shape->sharding >= SHARDING_GRADS)
+		return ring(r, shards, own, o->bytes) +
+		    2 * ring(r, instances, equal, part) / (double)o->count;
+	return ring(r, all.size, all.inside, o->bytes) + ring(r, instances, equal, part);
 }
 
 double
 price_message(const struct run_case *r, double bytes, bool inside)
 {
 	const struct hardware *hw = r->hw;
-	double bus = inside ? hw->link_bandwidth * hw->link_efficiency
-			    : hw->network_bandwidth * hw->network_efficiency;
+	double bus = inside ? hw->link_bandwidth * 1e9 * hw->link_efficiency : network(hw);
 	int64_t t = r->layout->tensor_model_parallel_size;
 	bool whole = hw->stage_slices < 1 || layout_row_shards(r->layout) > 1;
 
 	if (!whole)
 		return ring(r, t, near(r, t, layout_stride(r->layout, AX_TP)), bytes) +
-		    bytes / (double)t / (bus * 1e9) +
-		    (inside ? hw->link_us : hw->network_us) * 1e-6;
-	return bytes / (bus * 1e9) + (inside ? hw->link_us : hw->network_us) * 1e-6;
+		    bytes / (double)t / bus + (inside ? hw->link_us : hw->network_us) * 1e-6;
+	return bytes / bus + (inside ? hw->link_us : hw->network_us) * 1e-6;
 }
 
 /* To the next stage, over links of a node where all stages of a pipeline share one. */
@@ -181,22 +223,54 @@ message(const struct run_case *r, double bytes)
 	    r, bytes, (double)(p * layout_stride(r->layout, AX_PP)) <= r->hw->gpus_per_node);
 }
 
+/* A direction of rows between the ranks of a host that share experts, or of all hosts where these
+ * take no turns. */
+static double
+rows_inside(const struct run_case *r, const struct operation *o)
+{
+	int64_t ranks = layout_expert_inside(r->layout);
+
+	return ring(r, ranks, near(r, ranks, 1), o->bytes) / of_rows;
+}
+
+/* And between hosts that take turns: each row, of those for all experts that it chose, once to each
+ * other host. */
+static double
+rows_between(const struct run_case *r, const struct operation *o)
+{
+	double hosts = (double)layout_expert_hosts(r->layout),
+	       chosen = (double)(r->model->moe_router_topk * layout_expert_slices(r->layout));
+
+	if (hosts == 1)
+		return 0;
+	return (hosts - 1) * o->bytes / chosen / network(r->hw) + between_hosts(r->hw, hosts);
+}
+
+int64_t
+price_expert_hosts(const struct layout *l, const struct model_config *c, const struct hardware *hw)
+{
+	const struct host_places where = { .ranks_per_host = (int64_t)hw->gpus_per_node };
+
+	return c->num_experts && hw->message_us > 0 ? hosts_of_experts(l, &where) : 1;
+}
+
 static double
 exchange(const struct run_case *r, const struct operation *o)
 {
 	const struct layout *l = r->layout;
 	int64_t holders = layout_expert_holders(l), same = layout_expert_data_ranks(l);
+	struct ranks all;
 
 	if (o->axes == OPERATION_EXPERT_DATA)
-		return ring(r, same, near(r, same, holders), o->bytes);
-	if (o->class == OPERATION_EXPERTS)
-		return ring(r, holders, near(r, holders, 1), o->bytes) / of_rows;
+		return among_data(r, o, (struct ranks){ same, near(r, same, holders) });
 	if (o->class == OPERATION_STAGES)
 		return message(r, o->bytes);
 	if (o->axes == AX_BIT(AX_PP)) /* the ends of a pipeline */
 		return all_reduce(r, 2,
 		    layout_stride(l, AX_PP) * (l->pipeline_model_parallel_size - 1), o->bytes);
-	return ring_along(r, o->axes, o->bytes);
+	all = ranks_along(r, o->axes);
+	return o->class == OPERATION_DATA ? among_data(r, o, all)
+					  : ring(r, all.size, all.inside, o->bytes);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
@@ -238,6 +312,7 @@ price_operation(const struct run_case *r, const struct operation *o)
 		    (o->flops > 0 ? o->flops / (hardware_peak(hw, o->type) * hw->gemm_efficiency)
 				  : 0);
 	case OPERATION_HOST: return host(r, o);
+	case OPERATION_EXPERTS: return skew(r, o) * rows_inside(r, o) + rows_between(r, o);
 	default: return skew(r, o) * exchange(r, o);
 	}
 }
@@ -247,8 +322,11 @@ price_operation(const struct run_case *r, const struct operation *o)
 static double
 hidden(const struct run_case *r, const struct operation *o, double seconds, const double *alone)
 {
-	double room = 0;
+	double room = 0, most = seconds * r->hw->layer_overlap;
 
+	/* Rows of other hosts come while a turn computes. */
+	if (o->class == OPERATION_EXPERTS)
+		most = rows_between(r, o);
 	/* Nothing of gathers of keys was hidden (of_attention). */
 	if (o->class == OPERATION_CONTEXT && r->shape->context_form == CONTEXT_GATHER)
 		return 0;
@@ -256,7 +334,7 @@ hidden(const struct run_case *r, const struct operation *o, double seconds, cons
 		room += o->beside[i].operation == OPERATION_ROOM
 		    ? seconds
 		    : o->beside[i].share * alone[o->beside[i].operation];
-	return fmin(room, seconds * r->hw->layer_overlap);
+	return fmin(room, most);
 }
 
 static void

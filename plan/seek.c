@@ -181,6 +181,7 @@ plan_way(const struct seeking *k, const struct way *w, struct candidate *c)
 {
 	c->shape = k->in->shape;
 	way_layout(w, &c->layout);
+	c->layout.expert_hosts = price_expert_hosts(&c->layout, &k->in->model, &k->in->hw);
 	c->shape.context_form = w->form;
 	c->shape.micro_batch_size = w->micro_batch;
 	c->shape.num_microbatches = w->num_microbatches;
@@ -281,6 +282,7 @@ hold(struct seeking *k, const struct candidate *c)
 	same.data_parallel_size = l->data_parallel_size;
 	same.sequence_parallel = l->sequence_parallel;
 	same.overlap_p2p = l->overlap_p2p;
+	same.expert_hosts = l->expert_hosts;
 	if (h->used && layout_data_ranks(&h->layout) == layout_data_ranks(l) &&
 	    memcmp(&same, l, sizeof same) == 0) {
 		h->layout = *l;

@@ -1,6 +1,7 @@
 /* verbs.c - what each verb of mplan reads, computes and prints */
 #include "plan/verbs.h"
 #include "lib/base/target.h"
+#include "lib/model/hosts.h"
 #include "plan/fewest.h"
 #include "plan/fit_print.h"
 #include "plan/options.h"
@@ -34,6 +35,9 @@ run_check(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	struct run_plan plan;
 	int rc = resolve(p, argc, argv, &plan, e);
 
+	if (rc == 0 && cfg->sent.ranks_per_host && plan.model.num_experts)
+		plan.layout.expert_hosts = hosts_of_experts(&plan.layout,
+		    &(struct host_places){ .ranks_per_host = cfg->sent.ranks_per_host });
 	if (rc == 0 && !cfg->sent.json)
 		memtable_summary(&plan, stdout);
 	if (rc == 0 && cfg->sent.ranks_per_host)

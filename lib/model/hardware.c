@@ -32,8 +32,8 @@
 #define COMMON \
 	.memory_efficiency = 0.75, .link_efficiency = 0.75, .host_efficiency = 0.87, \
 	.fp8_efficiency = 0.9, .kernel_us = 3, .host_us = 4, .link_us = 10, .network_us = 25, \
-	.step_ms = 0.2, .dp_overlap = 0.9, .layer_overlap = 0.75, .stage_exposed = 1, \
-	.expert_skew = 1.15
+	.message_us = 5, .step_ms = 0.2, .dp_overlap = 0.9, .layer_overlap = 0.75, \
+	.stage_exposed = 1, .expert_skew = 1.15
 
 /* Peaks, memory and links: docs/planning.md 3; links to the host, PCI Express or NVLink; F32 peaks
  * without tensor cores, numbers of multiprocessors and watts: the vendors' data sheets. H200s that
@@ -57,7 +57,7 @@ static const struct hardware rows[] = {
 	{ "cpu", 0.05, 0.05, true, false, 4, 0.2, 10, 5, 0.1, 64, 10, 0, 0, .gemm_efficiency = 0.8,
 	    .attention_efficiency = 0.3, .memory_efficiency = 0.7, .link_efficiency = 0.5,
 	    .network_efficiency = 0.8, .host_efficiency = 0.5, .fp8_efficiency = 1, .kernel_us = 5,
-	    .link_us = 10, .network_us = 50, .step_ms = 1, .stage_exposed = 1,
+	    .link_us = 10, .network_us = 50, .message_us = 5, .step_ms = 1, .stage_exposed = 1,
 	    .expert_skew = 1.15 },
 };
 
@@ -88,6 +88,8 @@ static const struct figure {
 	FIGURE("link-bandwidth", link_bandwidth),
 	FIGURE("network-bandwidth", network_bandwidth),
 	FIGURE("gpus-per-node", gpus_per_node),
+	FIGURE("rails", rails),
+	FIGURE("message-us", message_us),
 	FIGURE("host-bandwidth", host_bandwidth),
 	FIGURE("watts", watts),
 	FIGURE("gemm-efficiency", gemm_efficiency),

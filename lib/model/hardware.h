@@ -32,6 +32,10 @@ struct hardware {
 	    link_efficiency, network_efficiency, host_efficiency;
 	/* start of a kernel on the device, and by the host; of a collective; host work per step */
 	double kernel_us, host_us, link_us, network_us, step_ms;
+	/* start of a message to each further host of an exchange; 0: hosts pass it on in as many
+	 * steps as their number has powers of two */
+	double message_us;
+	double rails; /* network cards of a host, which its devices share; 0: each has one */
 	/* most of the gradient traffic, and of the exchanges inside layers that run beside
 	 * computation, that it hides, 0..1 */
 	double dp_overlap, layer_overlap;
@@ -114,6 +118,8 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		    .min = 1,                                                                      \
 		    .max = 1e6,                                                                    \
 		    .help = "devices joined by the fast links; tensor ranks stay inside" },        \
+	    HARDWARE_NUM(S, M, "rails", rails, 0, 1e6,                                             \
+		"network cards of a node, which its devices share; 0: each has one"),              \
 	    HARDWARE_NUM(S, M, "host-bandwidth", host_bandwidth, 1e-6, 1e9,                        \
 		"bandwidth to host memory, one way, GB/s"),             \
 	    HARDWARE_NUM(S, M, "watts", watts, 0, 1e6,                                             \
@@ -137,6 +143,9 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 	    HARDWARE_NUM(S, M, "host-us", host_us, 0, 1e6,                                         \
 		"time in which the host starts a kernel, microseconds: a block takes no less "     \
 		"than all of its kernels"),                                                        \
+	    HARDWARE_NUM(S, M, "message-us", message_us, 0, 1e6,                                   \
+		"time to start a message to each further node of an exchange, microseconds; 0: "   \
+		"nodes pass it on by halves"),                                                     \
 	    HARDWARE_NUM(                                                                          \
 		S, M, "step-ms", step_ms, 0, 1e6, "host work per step, milliseconds"),             \
 	    HARDWARE_NUM(S, M, "dp-overlap", dp_overlap, 0, 1,                                     \

@@ -63,16 +63,29 @@ of_experts(
 	free(host);
 }
 
+/* How many groups of all stages may lie in ways of their own: one where hosts, each of as many
+ * neighbours, hold whole groups, or groups whole hosts. */
+static int64_t
+unlike(const struct layout *l, const struct host_places *where)
+{
+	int64_t holders = layout_expert_holders(l), host = where->ranks_per_host;
+
+	if (!where->host && !l->use_tp_pp_dp_mapping &&
+	    (host % holders == 0 || holders % host == 0))
+		return 1;
+	return l->pipeline_model_parallel_size * layout_expert_data_ranks(l);
+}
+
 int64_t
 hosts_of_experts(const struct layout *l, const struct host_places *where)
 {
-	int stages = (int)l->pipeline_model_parallel_size, data = (int)layout_expert_data_ranks(l);
+	int data = (int)layout_expert_data_ranks(l);
 	struct hosts first, h;
 
 	of_experts(&first, l, where, 0, 0);
 	if (!first.even || first.inside % layout_expert_slices(l))
 		return 1;
-	for (int i = 1; i < stages * data; i++) {
+	for (int i = 1; i < unlike(l, where); i++) {
 		of_experts(&h, l, where, i / data, i % data);
 		if (!h.even || h.inside != first.inside)
 			return 1;
@@ -83,10 +96,10 @@ hosts_of_experts(const struct layout *l, const struct host_places *where)
 bool
 hosts_part_experts(const struct layout *l, const struct host_places *where)
 {
-	int stages = (int)l->pipeline_model_parallel_size, data = (int)layout_expert_data_ranks(l);
+	int data = (int)layout_expert_data_ranks(l);
 	struct hosts h = { .count = 1 };
 
-	for (int i = 0; i < stages * data && h.count == 1; i++)
+	for (int i = 0; i < unlike(l, where) && h.count == 1; i++)
 		of_experts(&h, l, where, i / data, i % data);
 	return h.count > 1;
 }

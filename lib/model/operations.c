@@ -403,16 +403,27 @@ add_context(struct maker *m)
 }
 
 /* Rows go to any of the ranks that hold the experts once together, which are neighbours: to each as
- * many as a ring passes on. */
+ * many as a ring passes on. Where hosts take turns, those of the others pass beside the first GEMM
+ * of all turns but one. */
 static void
 add_experts(struct maker *m)
 {
-	double bytes = m->w.routed * (double)dtype_size(m->s->dtype);
+	double bytes = m->w.routed * (double)dtype_size(m->s->dtype),
+	       hosts = (double)layout_expert_hosts(m->l);
 
-	for (int i = 0; i < m->w.routings; i++)
-		add_exchange(m, i % 2 ? "rows back" : "rows to experts", OPERATION_EXPERTS,
-		    i < m->w.routings / 2 ? OPERATION_FORWARD : OPERATION_BACKWARD, bytes)
-		    ->routed = true;
+	for (int i = 0; i < m->w.routings; i++) {
+		bool back = i >= m->w.routings / 2;
+		struct operation *o = add_exchange(m, i % 2 ? "rows back" : "rows to experts",
+		    OPERATION_EXPERTS, back ? OPERATION_BACKWARD : OPERATION_FORWARD, bytes);
+
+		o->routed = true;
+		if (hosts > 1)
+			beside(o,
+			    m->first[!back  ? GEMM_FORWARD
+				    : i % 2 ? GEMM_INPUT
+					    : GEMM_WEIGHT],
+			    1 - 1 / hosts);
+	}
 	if (m->w.routings && !model_post_norm(m->c))
 		m->out->item[m->out->count - m->w.routings + 1].ends = true;
 }

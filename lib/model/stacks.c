@@ -27,6 +27,7 @@ static const char *const texts[] = {
 	"attention-passes 7 # softmax, mask and dropout are stored: arXiv:2205.05198\n"
 	"stage-slices 1 # scatter and gather: arXiv:2104.04473, 4.1\n"
 	"whole-recompute 1 # checkpoints of layers run whole\n"
+	"message-us 0 # rings and trees of NCCL\n"
 	"profile-error 2.4 # models left out\n",
 	/* Megatron-DeepSpeed, A100 */
 	"gemm-efficiency 0.8532 # 115 steps of vt\n"
@@ -40,6 +41,7 @@ static const char *const texts[] = {
 	"attention-passes 7 # softmax, mask and dropout are stored: arXiv:2205.05198\n"
 	"stage-slices 1 # scatter and gather: arXiv:2104.04473, 4.1\n"
 	"whole-recompute 1 # checkpoints of layers run whole\n"
+	"message-us 0 # rings and trees of NCCL\n"
 	"profile-error 8.5 # models left out\n",
 	/* Megatron-DeepSpeed on OmniPath, A100 */
 	"gemm-efficiency 0.7104 # 86 steps of bs, A100\n"
@@ -49,6 +51,7 @@ static const char *const texts[] = {
 	"attention-passes 7 # softmax, mask and dropout are stored: arXiv:2205.05198\n"
 	"stage-slices 1 # scatter and gather: arXiv:2104.04473, 4.1\n"
 	"whole-recompute 1 # checkpoints of layers run whole\n"
+	"message-us 0 # rings and trees of NCCL\n"
 	"profile-error 7.7 # models left out\n",
 	/* the same on V100 */
 	"memory-efficiency 0.7867 # 15 steps of bs, V100\n"
@@ -56,6 +59,7 @@ static const char *const texts[] = {
 	"attention-passes 7 # softmax, mask and dropout are stored: arXiv:2205.05198\n"
 	"stage-slices 1 # scatter and gather: arXiv:2104.04473, 4.1\n"
 	"whole-recompute 1 # checkpoints of layers run whole\n"
+	"message-us 0 # rings and trees of NCCL\n"
 	"profile-error 8 # one model: that of the constants before the fit\n",
 	/* Megatron-Core and NeMo, H100 */
 	"gemm-efficiency 0.7316 # 110 steps of dgxc, nemo, mlm, mbr, H100\n"
@@ -67,11 +71,13 @@ static const char *const texts[] = {
 	"kernel-us 42.8 # 110 steps of dgxc, nemo, mlm, mbr, H100\n"
 	"layer-overlap 0.9544 # 110 steps of dgxc, nemo, mlm, mbr, H100\n"
 	"stage-slices 1 # scatter and gather: arXiv:2104.04473, 4.1\n"
+	"message-us 0 # rings and trees of NCCL\n"
 	"profile-error 6.1 # models left out\n",
 	/* FSDP, A100 */
 	"gemm-efficiency 0.7354 # 36 steps of mpt, fms, A100\n"
 	"attention-efficiency 0.3237 # 36 steps of mpt, fms, A100\n"
 	"dp-overlap 0.9141 # 36 steps of mpt, fms, A100\n"
+	"message-us 0 # rings and trees of NCCL\n"
 	"profile-error 5.3 # models left out\n",
 	/* FSDP, H100 */
 	"gemm-efficiency 0.6595 # 48 steps of mpt, H100\n"
@@ -79,6 +85,7 @@ static const char *const texts[] = {
 	"memory-efficiency 0.3582 # 48 steps of mpt, H100\n"
 	"step-ms 24.13 # 48 steps of mpt, H100\n"
 	"dp-overlap 0.7259 # 48 steps of mpt, H100\n"
+	"message-us 0 # rings and trees of NCCL\n"
 	"profile-error 4.5 # models left out\n",
 };
 /* clang-format on */

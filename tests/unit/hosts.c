@@ -172,6 +172,31 @@ test_experts(void)
 	CHECK(expert_hosts(&l, 8) == 2 && expert_hosts(&l, 16) == 1);
 }
 
+/* Hosts of equally many neighbours are found from fewer groups than any others. */
+static void
+test_regular(void)
+{
+	int host[512];
+
+	for (int i = 0; i < 3000; i++) {
+		struct layout l = { 1 << rand() % 2, 1 << rand() % 2, 1 + rand() % 8,
+			1 + rand() % 4, .use_tp_pp_dp_mapping = rand() % 2 };
+		int64_t ranks = l.tensor_model_parallel_size * layout_data_ranks(&l);
+		int inside = 1 + rand() % 12;
+
+		l.expert_tensor_parallel_size = 1 << rand() % 2;
+		l.expert_model_parallel_size = 1 + rand() % 8;
+		if (ranks % layout_expert_holders(&l))
+			continue;
+		for (int r = 0; r < layout_world(&l); r++)
+			host[r] = r / inside;
+		CHECK(expert_hosts(&l, inside) ==
+		    hosts_of_experts(&l, &(struct host_places){ .host = host }));
+		CHECK(parts_experts(&l, inside) ==
+		    hosts_part_experts(&l, &(struct host_places){ .host = host }));
+	}
+}
+
 /* This process is where it was until it is on another pretended host. */
 static void
 test_where(void)
@@ -199,6 +224,7 @@ main(void)
 	test_pretended();
 	test_words();
 	test_experts();
+	test_regular();
 	test_where();
 	return check_done();
 }

@@ -232,6 +232,62 @@ test_directions(void)
 	CHECK(timed(&hidden, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE).dp == 0);
 }
 
+/* Seconds of an operation of 16 ranks, or of so many stages of them. */
+static double
+priced(const struct hardware *hw, const struct layout *l, const struct operation *o)
+{
+	struct train_shape s = {
+		.dtype = DTYPE_BF16, .sharding = SHARDING_GRADS, .random_logits = true
+	};
+	struct model_config c = llama_1b();
+	struct run_case r = { &c, l, &s, hw, NULL, { 0 } };
+
+	c.num_experts = 128;
+	c.moe_router_topk = 8;
+	return price_operation(&r, o);
+}
+
+static bool
+near_to(double a, double b)
+{
+	return fabs(a - b) <= 1e-9 * b;
+}
+
+/* On two hosts of eight H200s, by the formulas of docs/planning.md 2.3: an exchange of data ranks
+ * and of instances; rows of experts, of which the network takes a row once, of eight of two hosts
+ * of four. Four cards on a host halve its rate. */
+static void
+test_hosts(void)
+{
+	struct hardware hw = device("gpu h200\n"), few = device("gpu h200\nrails 4\n"),
+			rings = device("gpu h200\nmessage-us 0\n"),
+			half = device("gpu h200\ngpus-per-node 4\n");
+	const double link = 450e9 * 0.75, net = 50e9 * 0.85, bytes = 1e9;
+	struct operation data = { .class = OPERATION_DATA,
+		.axes = AX_BIT(AX_DP) | AX_BIT(AX_CP),
+		.bytes = bytes,
+		.count = 4,
+		.sums = true },
+			 rows = { .class = OPERATION_EXPERTS, .bytes = bytes, .routed = true };
+	struct layout l = { 1, 1, 16, 1, .expert_model_parallel_size = 8 };
+	double in = 7 / 8. * bytes / link + 10e-6, out = 1 / 16. * bytes;
+
+	CHECK(near_to(priced(&hw, &l, &data), in + out / net + 30e-6));
+	CHECK(near_to(priced(&few, &l, &data), in + out / (net / 2) + 30e-6));
+	CHECK(near_to(priced(&rings, &l, &data), in + out / net + 25e-6));
+	l.optimizer_instances = 2;
+	CHECK(near_to(priced(&hw, &l, &data), in + 2 * (out / net + 30e-6) / 4));
+	data.sums = false;
+	CHECK(near_to(priced(&hw, &l, &data), in));
+	l.optimizer_instances = 1;
+	CHECK(price_expert_hosts(&l, &(struct model_config){ .num_experts = 128 }, &hw) == 1);
+	l.expert_hosts =
+	    price_expert_hosts(&l, &(struct model_config){ .num_experts = 128 }, &half);
+	CHECK(l.expert_hosts == 2);
+	CHECK(near_to(priced(&half, &l, &rows),
+	    (3 / 4. * bytes / link + 10e-6) * 338 / 260 + bytes / 8 / net + 30e-6));
+}
+
 /* Copies of saved activations cost nothing where they fit beside the passes, and on a slow link as
  * much as they exceed them. With a pass in flight three layers find their places as they left. */
 static void
@@ -533,6 +589,7 @@ main(void)
 	test_gemms();
 	test_mapping();
 	test_directions();
+	test_hosts();
 	test_activation_offload();
 	test_overlap();
 	test_matrices();
