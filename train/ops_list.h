@@ -23,6 +23,7 @@
 #include "train/op/experts.h"
 #include "train/op/gate.h"
 #include "train/op/gemm.h"
+#include "train/op/latent.h"
 #include "train/op/loss.h"
 #include "train/op/norm.h"
 #include "train/op/optim.h"

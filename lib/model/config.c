@@ -77,7 +77,21 @@ model_norm_biases(const struct model_config *c)
 int64_t
 model_rotary_dim(const struct model_config *c)
 {
+	if (c->multi_latent_attention)
+		return c->qk_pos_emb_head_dim;
 	return (int64_t)(c->rotary_percent * (double)c->kv_channels) / 2 * 2;
+}
+
+int64_t
+model_value_dim(const struct model_config *c)
+{
+	return c->multi_latent_attention ? c->v_head_dim : c->kv_channels;
+}
+
+double
+model_latent_epsilon(const struct model_config *c)
+{
+	return c->latent_norm_epsilon > 0 ? c->latent_norm_epsilon : c->norm_epsilon;
 }
 
 int64_t
@@ -120,12 +134,22 @@ model_norm_shift(const struct model_config *c)
 }
 
 double
+yarn_default_factor(double factor, double mscale)
+{
+	return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
+
+double
 model_score_scale(const struct model_config *c)
 {
+	int64_t width = c->query_pre_attn_scalar ? c->query_pre_attn_scalar : c->kv_channels;
+	double all = 1;
+
 	if (c->attention_multiplier > 0)
 		return c->attention_multiplier;
-	return 1 /
-	    sqrt((double)(c->query_pre_attn_scalar ? c->query_pre_attn_scalar : c->kv_channels));
+	if (c->multi_latent_attention && c->rope_scaling == ROPE_SCALING_YARN)
+		all = yarn_default_factor(c->rope_factor, c->yarn_mscale_all_dim);
+	return all * all / sqrt((double)width);
 }
 
 enum rope_table
@@ -159,14 +183,17 @@ check_sizes(const struct model_config *c, struct err *e)
 {
 	double h = (double)c->hidden_size;
 	double q = (double)c->num_attention_heads * (double)c->kv_channels;
+	double latents = (double)c->q_lora_rank + (double)c->kv_lora_rank +
+	    (double)c->v_head_dim * (double)c->num_attention_heads;
 	double experts = (double)c->num_experts * (3 * (double)c->moe_ffn_hidden_size + 1) +
 	    3 * (double)c->moe_shared_expert_intermediate_size;
-	double layer = 4 * q + 3 * (double)c->ffn_hidden_size + experts;
+	double layer = 4 * q + latents + 3 * (double)c->ffn_hidden_size + experts;
 	double tables = 2 * (double)c->vocab_size + (double)c->max_position_embeddings;
 
 	if (c->num_layers > 100000 || c->hidden_size > 1 << 20 || c->ffn_hidden_size > 1 << 24 ||
 	    c->vocab_size > 1 << 28 || c->make_vocab_size_divisible_by > 1 << 28 ||
 	    c->num_attention_heads > 1 << 16 || c->kv_channels > 1 << 16 ||
+	    c->q_lora_rank > 1 << 20 || c->kv_lora_rank > 1 << 20 || c->v_head_dim > 1 << 16 ||
 	    c->max_position_embeddings > 1 << 28 || c->num_experts > 1 << 16 ||
 	    c->num_experts > (1 << 18) / c->num_layers || c->moe_ffn_hidden_size > 1 << 24 ||
 	    c->moe_shared_expert_intermediate_size > 1 << 24 ||
@@ -281,6 +308,43 @@ check_attention(const struct model_config *c, struct err *e)
 	if (!(c->final_logit_softcapping >= 0))
 		return err_set(e, "--final-logit-softcapping %g: must be at least 0; 30 is usual",
 		    c->final_logit_softcapping);
+	return 0;
+}
+
+static int
+check_latent(const struct model_config *c, struct err *e)
+{
+	const char *other = c->normalization != NORMALIZATION_RMSNORM ? "--normalization LayerNorm"
+	    : c->position != POSITION_ROPE ? "--position-embedding-type other than rope"
+	    : c->rotary_percent < 1        ? "--rotary-percent below 1"
+	    : c->rotary_interleaved        ? "--rotary-interleaved, since its pairs always are"
+	    : c->qk_layernorm_hidden_dim   ? "--qk-layernorm-hidden-dim"
+	    : c->qkv_bias                  ? "--linear-biases qkv"
+	    : c->proj_bias                 ? "--linear-biases proj"
+	    : c->num_query_groups != c->num_attention_heads ? "--num-query-groups"
+							    : NULL;
+
+	if (!c->multi_latent_attention)
+		return 0;
+	if (positive("kv-lora-rank", c->kv_lora_rank, e) < 0 ||
+	    positive("qk-head-dim", c->qk_head_dim, e) < 0 ||
+	    positive("qk-pos-emb-head-dim", c->qk_pos_emb_head_dim, e) < 0 ||
+	    positive("v-head-dim", c->v_head_dim, e) < 0)
+		return -1;
+	if (other)
+		return err_set(e, "--multi-latent-attention: is not supported with %s", other);
+	if (!c->qk_layernorm)
+		return err_set(
+		    e, "--multi-latent-attention: needs --qk-layernorm, the norms of latents");
+	if (c->qk_pos_emb_head_dim % 2)
+		return err_set(e, "--qk-pos-emb-head-dim %lld: must be even",
+		    (long long)c->qk_pos_emb_head_dim);
+	if (c->kv_channels != c->qk_head_dim + c->qk_pos_emb_head_dim)
+		return err_set(e,
+		    "--kv-channels %lld: must be --qk-head-dim %lld and --qk-pos-emb-head-dim %lld "
+		    "together",
+		    (long long)c->kv_channels, (long long)c->qk_head_dim,
+		    (long long)c->qk_pos_emb_head_dim);
 	return 0;
 }
 
@@ -454,7 +518,8 @@ check_norms(const struct model_config *c, struct err *e)
 
 /* Positive sizes first, because the others divide by them. */
 int (*const model_checks[])(const struct model_config *c, struct err *e) = { check_positive,
-	check_norms, check_rope, check_attention, check_experts, check_rates, check_ranges, NULL };
+	check_norms, check_rope, check_attention, check_latent, check_experts, check_rates,
+	check_ranges, NULL };
 
 int
 model_check(const struct model_config *c, struct err *e)

@@ -102,6 +102,7 @@ enum model_tag {
 	MODEL_BASE = 16,        /* the default also applies to a config.json without the member */
 	MODEL_KEPT = 32,        /* part of the recipe, see model_keep_recipe */
 	MODEL_IF_EXPERTS = 256, /* ... of models with experts */
+	MODEL_IF_LATENT = 8192, /* ... of models with latent attention */
 	MODEL_FREE = 64,        /* may change without changing the meaning of stored weights */
 	MODEL_MLP = 512,        /* ... of a model in which every layer has experts */
 	MODEL_ROTARY = 1024,    /* ... of a model whose positions do not rotate */
@@ -136,6 +137,9 @@ bool model_post_norm(const struct model_config *c);
 bool model_norm_means(const struct model_config *c);
 bool model_norm_biases(const struct model_config *c);
 int64_t model_rotary_dim(const struct model_config *c); /* elements of a head that rotate; even */
+/* The width of a head of values, and what norms of latents add to the mean square. */
+int64_t model_value_dim(const struct model_config *c);
+double model_latent_epsilon(const struct model_config *c);
 /* Keys that a query sees in a layer, itself included; 0: all. */
 int64_t layer_window(const struct model_config *c, int64_t layer);
 /* Whether a layer has experts in place of an MLP. */
@@ -148,6 +152,9 @@ double model_topk_scale(const struct model_config *c);
 bool model_router_losses(const struct model_config *c);
 /* What is added to the stored weights of norms. */
 double model_norm_shift(const struct model_config *c);
+/* 0.1 mscale ln(factor) + 1, or 1 up to a factor of 1: what multiplies cosines and sines, or, of
+ * all elements of queries and keys, the square root of what multiplies their dot products. */
+double yarn_default_factor(double factor, double mscale);
 /* What dot products of queries and keys are multiplied by. */
 double model_score_scale(const struct model_config *c);
 /* Rotary angles: those of the model, and those of its layers with a window where they differ. Of

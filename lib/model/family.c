@@ -105,7 +105,6 @@ static const struct {
 	const char *model_type, *needs;
 } refused[] = {
 	{ "deepseek_v2", "multi-latent attention" },
-	{ "deepseek_v3", "multi-latent attention" },
 };
 
 /* The reason why there is no family of a type. */

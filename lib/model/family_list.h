@@ -30,6 +30,7 @@
 	DO(granite) \
 	DO(ministral3) \
 	DO(cohere2) \
-	DO(qwen2_moe)
+	DO(qwen2_moe) \
+	DO(deepseek_v3)
 
 #endif

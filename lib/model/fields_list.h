@@ -40,6 +40,33 @@
 	   "--group-query-attention") \
 	DO(INT, S, M, "kv-channels", kv_channels, 1, NULL, MODEL_DUMPED, \
 	   "width of a head; hidden-size / num-attention-heads by default") \
+	DO(FLAG, S, M, "multi-latent-attention", multi_latent_attention, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "queries, keys and values of heads are projected up from latents of a token, and keys " \
+	   "share the elements that rotate, as in DeepSeek-V2 and V3") \
+	DO(INT, S, M, "q-lora-rank", q_lora_rank, 1, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_LATENT | MODEL_KEPT, \
+	   "width of the latent of queries; they have none by default", \
+	   .needs = "multi-latent-attention") \
+	DO(INT, S, M, "kv-lora-rank", kv_lora_rank, 1, "32", \
+	   MODEL_DUMPED | MODEL_IF_LATENT | MODEL_KEPT, \
+	   "width of the latent of keys and values", .needs = "multi-latent-attention") \
+	DO(INT, S, M, "qk-head-dim", qk_head_dim, 1, "128", \
+	   MODEL_DUMPED | MODEL_IF_LATENT | MODEL_KEPT, \
+	   "elements of a query and of its key that do not rotate", \
+	   .needs = "multi-latent-attention") \
+	DO(INT, S, M, "qk-pos-emb-head-dim", qk_pos_emb_head_dim, 1, "64", \
+	   MODEL_DUMPED | MODEL_IF_LATENT | MODEL_KEPT, \
+	   "elements after them that rotate, neighbours in pairs", \
+	   .needs = "multi-latent-attention") \
+	DO(INT, S, M, "v-head-dim", v_head_dim, 1, "128", \
+	   MODEL_DUMPED | MODEL_IF_LATENT | MODEL_KEPT, "width of a head of values", \
+	   .needs = "multi-latent-attention") \
+	/* 0: norm_epsilon */ \
+	DO(NUM, S, M, "latent-norm-epsilon", latent_norm_epsilon, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_LATENT, \
+	   "what norms of latents add to the mean square; --norm-epsilon by default", \
+	   .needs = "multi-latent-attention") \
 	DO(INT, S, M, "max-position-embeddings", max_position_embeddings, 1, NULL, \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_FREE, \
 	   "positions, at least seq-length, which is the default") \
@@ -101,6 +128,9 @@
 	DO(NUM, S, M, "rope-scaling-factor", rope_factor, 0, INFINITY, "8", \
 	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SCALED, "factor of the scaling", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type") \
+	DO(SAME_NUM, S, M, "rotary-scaling-factor", rope_factor, 0, INFINITY, \
+	   "--rope-scaling-type yarn with this factor and 4096 original positions", \
+	   .needs = "multi-latent-attention") \
 	DO(NUM, S, M, "rope-low-freq-factor", rope_low_freq_factor, 0, INFINITY, "1", \
 	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_LLAMA3, "of llama3 scaling", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=llama3") \
@@ -123,11 +153,21 @@
 	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_YARN, \
 	   "turns below which yarn divides it by the factor", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
-	/* 0: yarn_default_factor of rope_factor */ \
+	/* 0: yarn_scale of the next two */ \
 	DO(NUM, S, M, "yarn-attention-factor", yarn_attention_factor, 0, INFINITY, NULL, \
 	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SET | MODEL_IF_YARN, \
 	   "what yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 by default", \
 	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
+	/* 0: 1 */ \
+	DO(NUM, S, M, "mscale", yarn_mscale, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SET | MODEL_IF_YARN, \
+	   "m of 0.1 m ln(factor) + 1, which multiplies cosines and sines; 1 by default", \
+	   .needs = "position-embedding-type=rope&rope-scaling-type=yarn") \
+	DO(NUM, S, M, "mscale-all-dim", yarn_mscale_all_dim, 0, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SET | MODEL_IF_YARN, \
+	   "the same that divides them and whose square multiplies all dot products of queries " \
+	   "and keys", \
+	   .needs = "multi-latent-attention&position-embedding-type=rope&rope-scaling-type=yarn") \
 	DO(FLAG, S, M, "no-yarn-correction-range-round-to-int", yarn_unrounded_range, \
 	   MODEL_DUMPED | MODEL_FREE_START | MODEL_IF_SET | MODEL_IF_YARN, \
 	   "yarn interpolates between pairs that are not rounded", \

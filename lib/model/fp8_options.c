@@ -98,6 +98,9 @@ fp8_resolve(const struct fp8_options *o, const struct model_config *c, const str
 		return err_set(e,
 		    "--fp8-recipe %s: is not supported; give delayed, tensorwise or blockwise",
 		    fp8_recipes[o->recipe]);
+	if (c->multi_latent_attention)
+		return err_set(
+		    e, "--fp8-format %s: is not supported with --multi-latent-attention", format);
 	if (s->dtype != DTYPE_BF16 || s->sharding == SHARDING_PARAMS)
 		return err_set(e, "--fp8-format %s: %s%s%s", format,
 		    s->dtype != DTYPE_BF16 ? "needs --bf16" : "",

@@ -170,8 +170,9 @@ add_linear(struct maker *m, int number)
 	add_gemms(m, number);
 	if (m->eight)
 		add_copies(m, g, made);
-	if (m->s->recompute.granularity == RECOMPUTE_SELECTIVE &&
-	    g->recompute & recompute_modules(&m->s->recompute))
+	if (g->repeated ||
+	    (m->s->recompute.granularity == RECOMPUTE_SELECTIVE &&
+		g->recompute & recompute_modules(&m->s->recompute)))
 		add_product(m, g, &all.product, OPERATION_AGAIN);
 }
 
@@ -199,7 +200,8 @@ static void
 add_attention(struct maker *m)
 {
 	int64_t t = m->l->tensor_model_parallel_size;
-	double channels = (double)(m->c->num_attention_heads / t * m->c->kv_channels);
+	double channels = (double)(m->c->num_attention_heads / t) *
+	    (double)(m->c->kv_channels + model_value_dim(m->c)) / 2;
 	double rows = (double)(layout_held(m->l, m->s->seq_length) * m->s->micro_batch_size);
 
 	if (m->w.attention <= 0)

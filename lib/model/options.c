@@ -364,13 +364,14 @@ static int
 check_clip(const struct run_plan *plan, struct err *e)
 {
 	const struct train_shape *s = &plan->shape;
-	const char *other = plan->model.qk_layernorm     ? "--qk-layernorm"
-	    : plan->model.qkv_bias                       ? "biases of q and k"
-	    : plan->layout.context_parallel_size > 1     ? "--context-parallel-size"
-	    : s->reset_attention_mask                    ? "--reset-attention-mask"
-	    : s->recompute.granularity == RECOMPUTE_FULL ? "--recompute-granularity full"
-	    : s->optimizer_offload > 0                   ? "--optimizer-cpu-offload"
-	    : s->offloaded_layers                        ? "--cpu-offloading-num-layers"
+	const char *other = plan->model.multi_latent_attention ? "--multi-latent-attention"
+	    : plan->model.qk_layernorm                         ? "--qk-layernorm"
+	    : plan->model.qkv_bias                             ? "biases of q and k"
+	    : plan->layout.context_parallel_size > 1           ? "--context-parallel-size"
+	    : s->reset_attention_mask                          ? "--reset-attention-mask"
+	    : s->recompute.granularity == RECOMPUTE_FULL       ? "--recompute-granularity full"
+	    : s->optimizer_offload > 0                         ? "--optimizer-cpu-offload"
+	    : s->offloaded_layers                              ? "--cpu-offloading-num-layers"
 	    : s->optim.low_bits ? "--use-precision-aware-optimizer and --bf16"
 				: NULL;
 

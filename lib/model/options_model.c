@@ -68,6 +68,12 @@ switches(
 		c->position = POSITION_ROPE;
 	if (o->use_rope_scaling)
 		c->rope_scaling = ROPE_SCALING_LLAMA3;
+	if (c->multi_latent_attention && opt_given(p, "rotary-scaling-factor")) {
+		c->rope_scaling = ROPE_SCALING_YARN;
+		if (!opt_given(p, "rope-original-positions") &&
+		    !opt_given(p, "yarn-original-max-position-embeddings"))
+			c->rope_original_positions = 4096;
+	}
 	if ((!base || opt_given(p, "hidden-dropout")) && !opt_given(p, "embedding-dropout"))
 		c->embedding_dropout = o->typed.hidden_dropout;
 	if (!base) {
@@ -87,6 +93,8 @@ derived(const struct run_options *o, struct model_config *c, struct err *e)
 {
 	int64_t n = c->num_attention_heads, h = c->hidden_size;
 
+	if (c->multi_latent_attention)
+		c->kv_channels = c->qk_head_dim + c->qk_pos_emb_head_dim;
 	if (!c->num_query_groups)
 		c->num_query_groups = o->model.group_query_attention ? 1 : n;
 	if (!c->kv_channels && h % n)
@@ -101,6 +109,10 @@ derived(const struct run_options *o, struct model_config *c, struct err *e)
 		c->ffn_hidden_size = model_gated(c) ? 8 * h / 3 / 64 * 64 : 4 * h;
 	if (c->num_experts && !c->moe_ffn_hidden_size)
 		c->moe_ffn_hidden_size = c->ffn_hidden_size;
+	if (c->moe_router_topk_scaling_factor == 1)
+		c->moe_router_topk_scaling_factor = 0;
+	if (c->moe_router_num_groups == 1 && c->moe_router_group_topk == 1)
+		c->moe_router_num_groups = c->moe_router_group_topk = 0;
 	if (c->moe_router_group_topk > 0 && !c->moe_router_group_scores)
 		c->moe_router_group_scores = c->moe_router_topk / c->moe_router_group_topk;
 	if (!c->max_position_embeddings)

@@ -6,6 +6,7 @@
  */
 #include "lib/model/rank_buffers.h"
 #include "lib/base/int64.h"
+#include "lib/model/block/latent.h"
 #include "lib/model/block/linears.h"
 #include "lib/model/capacity.h"
 
@@ -144,21 +145,24 @@ state_batch(struct buffer_list *to, const struct sizes *z)
 }
 
 /* Between the blocks of tensor ranks: the gathered input of a GEMM, or a GEMM's partial sums before
- * they are scattered. With overlap gathered gradients last until the weight's is made, beside what
- * comes for other GEMMs. */
+ * they are scattered, of hidden states or latents. With overlap gathered gradients last until the
+ * weight's is made, beside what comes for other GEMMs. */
 static void
 state_tensor(struct buffer_list *to, const struct sizes *z)
 {
+	struct latent_sizes latent = latent_sizes_of(z->model);
 	int64_t t = z->tokens, h = z->hidden,
-		others = t - t / z->layout->tensor_model_parallel_size;
+		others = t - t / z->layout->tensor_model_parallel_size,
+		widest = int64_max(h, int64_max(latent.q, latent.kv));
 	bool rows_apart = layout_row_shards(z->layout) > 1,
 	     overlap = rows_apart && z->shape->tp_comm_overlap && z->trains;
 	const struct buffer_row rows[] = {
-		{ "rows of all tensor ranks", BUF_GATHERED, STEP, rows_apart, ACT, { t, h }, ANY },
+		{ "rows of all tensor ranks", BUF_GATHERED, STEP, rows_apart, ACT, { t, widest },
+		    ANY },
 		{ "output gradients of all tensor ranks", BUF_DGATHERED, STEP, overlap, ACT,
 		    { t, h }, BWD },
 		{ "sums of other tensor ranks", BUF_PARTIAL_SUMS, STEP,
-		    capacity_in_parts(z->layout, z->shape), ACT, { others, h },
+		    capacity_in_parts(z->layout, z->shape), ACT, { others, widest },
 		    FWD | MLP_BWD | QKV_BWD | HEAD },
 		{ "partial sums", BUF_PARTIAL, STEP, overlap, ACT, { t, h }, MLP_BWD | QKV_BWD },
 	};

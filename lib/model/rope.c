@@ -94,10 +94,14 @@ rope_angle(const struct model_config *c, int64_t i, int64_t dim, int64_t length)
 	}
 }
 
-double
-yarn_default_factor(double factor, double mscale)
+/* What cosines and sines are multiplied by. */
+static double
+yarn_scale(const struct model_config *c)
 {
-	return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+	if (c->yarn_attention_factor > 0)
+		return c->yarn_attention_factor;
+	return yarn_default_factor(c->rope_factor, c->yarn_mscale > 0 ? c->yarn_mscale : 1) /
+	    yarn_default_factor(c->rope_factor, c->yarn_mscale_all_dim);
 }
 
 /*
@@ -117,8 +121,7 @@ model_rope_table(const struct model_config *c, enum rope_table table, int64_t le
 		of.rope_scaling = ROPE_SCALING_NONE;
 	}
 	if (of.rope_scaling == ROPE_SCALING_YARN)
-		scale = c->yarn_attention_factor > 0 ? c->yarn_attention_factor
-						     : yarn_default_factor(c->rope_factor, 1);
+		scale = yarn_scale(c);
 	if (of.rope_scaling == ROPE_SCALING_LONGROPE && c->longrope_attention_factor > 0)
 		scale = c->longrope_attention_factor;
 	for (int64_t i = 0; i < dim / 2; i++) {

@@ -12,7 +12,5 @@ void model_rope_table(const struct model_config *c, enum rope_table table, int64
 /* Which of its two lists of factors a model with longrope takes in such sequences; nothing for
  * other models. */
 void longrope_words(const struct model_config *c, int64_t length, struct str *out);
-/* 0.1 mscale ln(factor) + 1, or 1 up to a factor of 1. */
-double yarn_default_factor(double factor, double mscale);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "lib/model/block/block.h"
 
-enum { WORK_GEMMS = 4 };
+enum { WORK_GEMMS = 5 };
 
 /* y [rows, out] = x [rows, in] W^T forward; the gradients of x and W backward. 2 rows out in flops
  * each. */
@@ -20,6 +20,7 @@ struct gemm_shape {
 	int64_t count;
 	bool grouped;
 	unsigned recompute; /* enum recompute_module: under these the backward pass repeats it */
+	bool repeated;      /* it does so in any case */
 	/* the gradient of W reads 16 bits also where the others read 8 (lib/model/fp8.h) */
 	bool gradient_in_16;
 };

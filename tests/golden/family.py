@@ -345,12 +345,28 @@ def cohere2(r, i):
             "logit_scale": [0.25, 0.0625, 0.3, 1.0][i % 4], "attention_bias": i % 5 == 4}
 
 
+def deepseek_v3(r, i):
+    """A bias of the choice is drawn as weights are. Two scores make that of a group."""
+    s = sizes(r, i)
+    groups, best, each = [(1, 1, 4), (2, 1, 3), (4, 2, 2), (3, 2, 2)][i % 4]
+    more = [{}, {"mscale": 1.0, "mscale_all_dim": 0.8}, {"mscale_all_dim": 1.2}, {"mscale": 0.7, "attention_factor": 1.1}]
+    kinds = [rope(r, "default"), rope(r, "yarn", factor=r.choice([4.0, 40.0]), original_max_position_embeddings=32,
+                                      beta_fast=r.choice([32.0, 4.0]), beta_slow=1.0, **more[i // 2 % 4])]
+    s.update(kinds[i % 2], num_key_value_heads=s["num_attention_heads"], q_lora_rank=None if i % 3 == 2 else r.randrange(5, 30),
+             kv_lora_rank=r.randrange(5, 80), qk_nope_head_dim=r.randrange(3, 16), qk_rope_head_dim=r.choice([2, 4, 8]),
+             v_head_dim=r.randrange(3, 24), moe_intermediate_size=r.randrange(8, 24), n_group=groups, topk_group=best,
+             n_routed_experts=groups * each, num_experts_per_tok=r.randrange(1, best * each + 1),
+             n_shared_experts=r.choice([1, 2, 3]), routed_scaling_factor=r.choice([2.5, 1.0, 0.6]),
+             first_k_dense_replace=i % 2, num_mtp_layers=0)
+    return s
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
             "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3,
             "smollm3": smollm3, "exaone4": exaone4, "granite": granite, "ministral3": ministral3,
-            "cohere2": cohere2, "qwen2_moe": qwen2_moe}
+            "cohere2": cohere2, "qwen2_moe": qwen2_moe, "deepseek_v3": deepseek_v3}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------
@@ -375,7 +391,8 @@ def randomise(model, seed):
     g = torch.Generator().manual_seed(seed)
     one = 0 if model.config.model_type == "nemotron" else 1  # norms have 1 + weight
     with torch.no_grad():
-        for name, p in model.named_parameters():
+        biases = [(name, b) for name, b in model.named_buffers() if name.endswith("e_score_correction_bias")]
+        for name, p in list(model.named_parameters()) + biases:
             x = torch.randn(p.shape, generator=g)
             if "norm" in name or "ln_" in name:
                 p.copy_((one if name.endswith("weight") else 0) + 0.3 * x)
@@ -438,7 +455,8 @@ def meaning(directory):
     other = "rope_parameters" if transformers.__version__ < "5" else "rope_scaling"
     # These count layers as layer_types or no_rope_layers lists them.
     for key in ("_name_or_path", "max_window_layers", "no_rope_layer_interval", "transformers_version", "dtype",
-                "torch_dtype", "use_cache", "n_ctx", other):
+                "torch_dtype", "use_cache", "n_ctx", "num_mtp_layers", "num_nextn_predict_layers",
+                "scoring_func", "topk_method", other):
         c.pop(key, None)
     if c.get("rope_scaling"):
         c["rope_scaling"].pop("rope_theta", None)
@@ -596,7 +614,7 @@ def compare_training(d, name, r, vocab):
                SEQ, "--global-batch-size", BATCH, "--micro-batch-size", 2, "--train-iters", STEPS, "--lr", LR,
                "--lr-decay-style", "constant", "--weight-decay", 0.1, "--adam-beta1", 0.9, "--adam-beta2", 0.95,
                "--adam-eps", 1e-8, "--clip-grad", 1.0, "--eval-iters", 0, "--metrics-file", work + "/metrics." + precision,
-               "--no-save-optim", "--save", work + "/trained." + precision)
+               *(["--moe-router-bias-update-rate", 0] if name == "deepseek_v3" else []), "--no-save-optim", "--save", work + "/trained." + precision)
         rows = [json.loads(line) for line in open(work + "/metrics." + precision)]
         mine = [[row[k] for row in rows if k in row] for k in ("lm_loss", "grad_norm")]
         assert len(mine[0]) == STEPS, "%d steps" % len(mine[0])

@@ -27,6 +27,9 @@ static const char base[] =
 	"ffn-hidden-size 20\nmoe-ffn-hidden-size 12\nnormalization RMSNorm\n" \
 	"position-embedding-type rope\ndisable-bias-linear\n"
 
+#define LATENTS \
+	EXPERTS "multi-latent-attention\nqk-layernorm\nkv-lora-rank 6\nqk-pos-emb-head-dim 4\n"
+
 static const char *const cases[] = {
 	"swiglu\nffn-hidden-size 24\nnormalization RMSNorm\nposition-embedding-type "
 	"rope\ndisable-bias-linear\n"
@@ -98,6 +101,15 @@ static const char *const cases[] = {
 	EXPERTS "swiglu\nnum-experts 3\nmoe-router-topk 2\nmoe-shared-expert-gate\n"
 		"moe-shared-expert-intermediate-size 14\nrecompute-granularity full\n"
 		"attention-dropout 0\nhidden-dropout 0.1\n",
+	LATENTS "q-lora-rank 7\nqk-head-dim 4\nv-head-dim 5\nrope-scaling-type yarn\nmscale 0.7\n"
+		"mscale-all-dim 1.2\nrope-scaling-factor 4\nrope-original-positions 8\n"
+		"latent-norm-epsilon 0.1\nattention-dropout 0.2\nhidden-dropout 0\n",
+	LATENTS "qk-head-dim 3\nv-head-dim 8\nrecompute-activations\napply-layernorm-1p\n"
+		"window-size 3\nattention-dropout 0\nhidden-dropout 0.1\n",
+	LATENTS "q-lora-rank 5\nqk-head-dim 4\nv-head-dim 2\nrecompute-granularity full\n"
+		"num-experts 6\nmoe-router-topk 2\nmoe-layer-freq [0,1]\nswiglu\n"
+		"moe-router-score-function sigmoid\nmoe-shared-expert-intermediate-size 10\n"
+		"attention-dropout 0\nhidden-dropout 0\n",
 	EXPERTS "num-experts 3\nmoe-router-topk 1\nmoe-router-pre-softmax\nsquared-relu\n"
 		"moe-router-load-balancing-type none\nuse-parallel-residual\nmoe-layer-freq 2\n"
 		"shared-parallel-norm\n"

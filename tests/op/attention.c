@@ -18,17 +18,24 @@ document_start(int64_t sample, int64_t position)
 	return position;
 }
 
+/* The width of values: a case's columns, or that of queries and keys. */
+static int64_t
+value_dim(const struct op_case *c)
+{
+	return c->columns ? c->columns : c->head_dim;
+}
+
 static void
 attention_declare(struct problem *p)
 {
 	const struct op_case *c = p->c;
 	int64_t rows = c->rows * c->batch, q = (int64_t)c->heads * c->head_dim,
-		kv = (int64_t)c->groups * c->head_dim;
+		k = (int64_t)c->groups * c->head_dim;
 
 	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(rows, q));
-	slot_add(p, 1, SLOT_INPUT, 0, SHAPE(rows + c->inner * c->batch, kv));
-	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(rows + c->inner * c->batch, kv));
-	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(rows, q));
+	slot_add(p, 1, SLOT_INPUT, 0, SHAPE(rows + c->inner * c->batch, k));
+	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(rows + c->inner * c->batch, c->groups * value_dim(c)));
+	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(rows, c->heads * value_dim(c)));
 	for (int i = 4; i < 6; i++)
 		slot_add(p, i, SLOT_SCRATCH, 0, SHAPE((int64_t)c->batch * c->heads, c->rows));
 	/* up to one that leaves little to the keys */
@@ -59,6 +66,7 @@ attention_of(struct problem *p)
 		.num_heads = c->heads,
 		.num_groups = c->groups,
 		.head_dim = c->head_dim,
+		.value_dim = (int)c->columns,
 		.scale = 1.3,
 		.softcap = c->cap,
 		.window = c->window,
@@ -106,8 +114,8 @@ expect_attention(const struct problem *p, int64_t row, int64_t column)
 	const struct op_case *c = p->c;
 	struct dropout drop = case_dropout(c, c->heads + 2);
 	int64_t sample = row % c->batch, query = c->inner + row / c->batch;
-	int64_t head = column / c->head_dim;
-	int64_t v = head * c->groups / c->heads * c->head_dim + column % c->head_dim;
+	int64_t e = value_dim(c), head = column / e,
+		v = head * c->groups / c->heads * e + column % e;
 	double total = c->flags & SINKS ? exp(value_at(p, 7, head, 0)) : 0, sum = 0;
 
 	for (int64_t key = 0; key <= query; key++) {
@@ -117,13 +125,13 @@ expect_attention(const struct problem *p, int64_t row, int64_t column)
 			query) *
 			drop.seq_length +
 		    key;
-		double e = exp(score(p, row, key * c->batch + sample, head));
+		double weight = exp(score(p, row, key * c->batch + sample, head));
 
 		if ((c->window > 0 && key <= query - c->window) ||
 		    (c->flags & DOCUMENTS && key < document_start(sample, query)))
 			continue;
-		total += e;
-		sum += e * value_at(p, 2, key * c->batch + sample, v) *
+		total += weight;
+		sum += weight * value_at(p, 2, key * c->batch + sample, v) *
 		    (drop.p > 0 ? drawn(&drop, index) : 1);
 	}
 	return sum / total;
@@ -280,6 +288,16 @@ const struct op_case cases[] = {
 	    .head_dim = 6, .cap = 1, .flags = SINKS },
 	{ &attention_test, CASE_BOTH, .rows = 67, .inner = 35, .batch = 1, .heads = 2, .groups = 1,
 	    .head_dim = 8, .window = 30, .drop = 0.2, .flags = SINKS },
+	{ &attention_test, CASE_BOTH, .rows = 70, .batch = 2, .heads = 4, .groups = 4,
+	    .head_dim = 6, .columns = 3, .flags = DOCUMENTS },
+	{ &attention_test, CASE_BOTH, .rows = 67, .inner = 35, .batch = 1, .heads = 2, .groups = 1,
+	    .head_dim = 8, .columns = 16, .window = 30, .drop = 0.2 },
+	{ &attention_test, CASE_BOTH, .rows = 80, .batch = 1, .heads = 2, .groups = 2,
+	    .head_dim = 24, .columns = 16, .cap = 2 },
+	{ &attention_test, CASE_LARGE, .rows = 150, .batch = 2, .heads = 2, .groups = 2,
+	    .head_dim = 192, .columns = 128 },
+	{ &attention_test, CASE_BOTH, .rows = 70, .batch = 2, .heads = 4, .groups = 2,
+	    .head_dim = 6, .columns = 4, .flags = SINKS },
 	{ &attention_test, CASE_LARGE, .rows = 200, .batch = 1, .heads = 2, .groups = 1,
 	    .head_dim = 64 },
 	{ &attention_test, CASE_LARGE, .rows = 129, .batch = 2, .heads = 4, .groups = 2,
@@ -300,6 +318,8 @@ const struct op_case cases[] = {
 	    .head_dim = 128 },
 	{ &attention_test, CASE_LARGE, .rows = 333, .batch = 2, .heads = 8, .groups = 1,
 	    .head_dim = 64, .window = 128, .flags = SINKS },
+	{ &attention_test, CASE_TIME, .rows = 4096, .batch = 1, .heads = 32, .groups = 32,
+	    .head_dim = 192, .columns = 128 },
 	{ &attention_test, CASE_TIME, .rows = 1024, .batch = 8, .heads = 12, .groups = 12,
 	    .head_dim = 64 },
 	{ 0 },

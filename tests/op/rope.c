@@ -4,7 +4,8 @@
 /* --- rope: 0 x, 1 y, 2 table, 3 positions ----------------------------------------------------- */
 enum { INTERLEAVED = 1 };
 
-/* inner is rotary_dim; positions of a sample are 0..rows-1, the table alternates cos and sin. */
+/* inner is rotary_dim, columns the first of a head that rotates; positions of a sample are
+ * 0..rows-1, the table alternates cos and sin. */
 static void
 rope_declare(struct problem *p)
 {
@@ -35,6 +36,7 @@ rope_run(struct problem *p, const struct tensor *to, const struct tensor *from, 
 		.num_heads = p->c->heads,
 		.head_dim = p->c->head_dim,
 		.rotary_dim = (int)p->c->inner,
+		.first = (int)p->c->columns,
 		.interleaved = p->c->flags & INTERLEAVED,
 		.backward = backward };
 
@@ -57,14 +59,14 @@ rope_backward(struct problem *p)
 static double
 expect_rope(const struct problem *p, int64_t row, int64_t column)
 {
-	int64_t within = column % p->c->head_dim, half = p->c->inner / 2,
+	int64_t within = column % p->c->head_dim - p->c->columns, half = p->c->inner / 2,
 		position = row / p->c->batch;
 	bool pairs = p->c->flags & INTERLEAVED, second = pairs ? within % 2 : within >= half;
 	int64_t pair = pairs ? within / 2 : within % half,
 		partner = column + (pairs ? 1 : half) * (second ? -1 : 1);
 	double angle = (double)position * pow(100, -2.0 * (double)pair / (double)p->c->inner);
 
-	if (within >= p->c->inner)
+	if (within < 0 || within >= p->c->inner)
 		return value_at(p, 0, row, column);
 	return value_at(p, 0, row, column) * cos(angle) +
 	    value_at(p, 0, row, partner) * (second ? sin(angle) : -sin(angle));
@@ -91,6 +93,12 @@ const struct op_case cases[] = {
 	    .inner = 32 },
 	{ &rope_test, CASE_LARGE, .rows = 300, .batch = 3, .heads = 7, .head_dim = 80, .inner = 32,
 	    .flags = INTERLEAVED },
+	{ &rope_test, CASE_BOTH, .rows = 7, .batch = 1, .heads = 3, .head_dim = 14, .inner = 4,
+	    .columns = 5, .flags = INTERLEAVED },
+	{ &rope_test, CASE_BOTH, .rows = 9, .batch = 1, .heads = 3, .head_dim = 12, .inner = 6,
+	    .columns = 6 },
+	{ &rope_test, CASE_LARGE, .rows = 300, .batch = 1, .heads = 4, .head_dim = 192, .inner = 64,
+	    .columns = 128, .flags = INTERLEAVED },
 	{ &rope_test, CASE_LARGE, .rows = 33, .batch = 1, .heads = 3, .head_dim = 72, .inner = 72 },
 	{ &rope_test, CASE_TIME, .rows = 8192, .batch = 2, .heads = 40, .head_dim = 128,
 	    .inner = 128 },

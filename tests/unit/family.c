@@ -715,10 +715,17 @@ static const struct {
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
 	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3, exaone4, granite, "
-	    "ministral3, cohere2, qwen2_moe" },
-	{ "{\"model_type\": \"deepseek_v3\"}",
-	    "\"model_type\" is 'deepseek_v3', which needs multi-latent attention; that is not "
-	    "supported" },
+	    "ministral3, cohere2, qwen2_moe, deepseek_v3" },
+	{ "{\"model_type\": \"deepseek_v3\", \"topk_method\": \"greedy\"}",
+	    "\"topk_method\" is 'greedy'; deepseek_v3 has 'noaux_tc'" },
+	{ "{\"model_type\": \"deepseek_v3\", \"norm_topk_prob\": false}",
+	    "\"norm_topk_prob\" false is not supported: weights of experts are divided by their "
+	    "sum" },
+	{ "{\"model_type\": \"deepseek_v3\", \"topk_group\": 9}",
+	    "\"n_group\" 8 and \"topk_group\" 9: must be at least 1, the second at most the "
+	    "first" },
+	{ "{\"model_type\": \"deepseek_v3\", \"num_key_value_heads\": 4}",
+	    "--multi-latent-attention: is not supported with --num-query-groups" },
 	{ "{\"model_type\": \"qwen2_moe\", " SIZES ", \"shared_expert_intermediate_size\": 0}",
 	    "\"shared_expert_intermediate_size\" must be at least 1" },
 	{ "{\"model_type\": \"mixtral\", " SIZES ", \"num_local_experts\": 0}",

@@ -11,6 +11,7 @@
 static const struct model_config every = {
 	3, 96, 80,               /* num_layers, hidden_size, ffn_hidden_size */
 	12, 4, 16,               /* num_attention_heads, num_query_groups, kv_channels */
+	false, 0, 32, 128, 64, 128, 0, /* latents: see test_latents */
 	77,                      /* max_position_embeddings */
 	1000, 8,                 /* vocab_size, make_vocab_size_divisible_by */
 	NORMALIZATION_RMSNORM, 0.25,
@@ -22,7 +23,7 @@ static const struct model_config every = {
 	true,                    /* rotary_interleaved */
 	ROPE_SCALING_LLAMA3,
 	2.5, 1.5, 6.5, 4096,     /* factors, rope_original_positions */
-	32, 1, 0, false, 0,      /* yarn, not dumped here: see test_yarn of model.c */
+	32, 1, 0, 0, 0, false, 0, /* yarn, not dumped here: see test_yarn of model.c */
 	{ 0, { 0 } }, { 0, { 0 } }, 0, /* longrope, likewise */
 	{ 2, { 1, 0 } },         /* no_rope_freq */
 	true,                    /* scale_embeddings_by_hidden_size */
@@ -101,6 +102,29 @@ test_excluding(void)
 	model_dump(&others, &dump);
 	back = model_of(dump.buf);
 	CHECK(!memcmp(&back, &others, sizeof back));
+	str_release(&dump);
+}
+
+/* Those of latents, beside none of which there are some others. */
+static void
+test_latents(void)
+{
+	struct model_config latent = every, back;
+	struct str dump = { 0 };
+
+	latent.multi_latent_attention = true;
+	latent.q_lora_rank = 5;
+	latent.kv_lora_rank = 6;
+	latent.qk_head_dim = 10;
+	latent.qk_pos_emb_head_dim = 6;
+	latent.v_head_dim = 7;
+	latent.latent_norm_epsilon = 0.125;
+	latent.num_query_groups = latent.num_attention_heads;
+	latent.rotary_percent = 1;
+	latent.rotary_interleaved = latent.qk_layernorm_hidden_dim = latent.qkv_bias = false;
+	model_dump(&latent, &dump);
+	back = model_of(dump.buf);
+	CHECK(!memcmp(&back, &latent, sizeof back));
 	str_release(&dump);
 }
 
@@ -202,6 +226,7 @@ main(void)
 {
 	test_every_member();
 	test_excluding();
+	test_latents();
 	test_replace();
 	test_every_difference();
 	test_rotary();

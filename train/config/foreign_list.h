@@ -372,7 +372,7 @@
 	DO(LACKS, "kill-switch-file", 1, stop_file) DO(LACKS, "kill-switch-path", 1, stop_file) \
 	DO(NOTE, "kitchen-attention-backend", 1, read_kitchen) \
 	DO(MATHS, "kitchen-config-file", 1, recipes) \
-	DO(MATHS, "kitchen-recipe-number", 1, recipes) DO(NOTE, "kv-lora-rank", 1, read_mla) \
+	DO(MATHS, "kitchen-recipe-number", 1, recipes) \
 	DO(SCOPE, "langrl-env-config", 1, rl) DO(SCOPE, "langrl-external-server", 0, rl) \
 	DO(SCOPE, "langrl-inference-server-conversation-template", 1, rl) \
 	DO(SCOPE, "langrl-inference-server-type", 1, rl) \
@@ -434,7 +434,7 @@
 	DO(NOTE, "mhc-recompute-layer-num", 1, read_mhc) \
 	DO(NOTE, "mhc-sinkhorn-iterations", 1, read_mhc) \
 	DO(NOTE, "min-offloaded-tensor-size", 1, offload) \
-	DO(NOTE, "mla-down-proj-fusion", 0, read_mla) \
+	DO(NOTE, "mla-down-proj-fusion", 0, fused) \
 	DO(NOTE, "mlp-chunks-for-prefill", 1, serving_note) \
 	DO(SAME, "mlp-chunks-for-training", 1, "1", chunks) \
 	DO(SAME, "mlp-type", 1, "standard", residual) DO(NOTE, "mmap-warmup", 0, from_map) \
@@ -492,12 +492,11 @@
 	DO(NOTE, "moe-use-grouped-tensor", 0, together) \
 	DO(NOTE, "moe-use-legacy-grouped-gemm", 0, together) \
 	DO(LACKS, "moe-use-upcycling", 0, upcycle) DO(SCOPE, "mos", 0, distill) \
-	DO(MATHS, "mrope-section", OPT_MANY, mrope) DO(NOTE, "mscale", 1, read_mla) \
-	DO(NOTE, "mscale-all-dim", 1, read_mla) DO(NOTE, "mtp-detach-heads", 0, read_mtp) \
+	DO(MATHS, "mrope-section", OPT_MANY, mrope) \
+	DO(NOTE, "mtp-detach-heads", 0, read_mtp) \
 	DO(NOTE, "mtp-hsm", 0, read_mtp) DO(MATHS, "mtp-hybrid-override-pattern", 1, mtp) \
 	DO(NOTE, "mtp-loss-scaling-factor", 1, read_mtp) DO(MATHS, "mtp-num-layers", 1, mtp) \
 	DO(NOTE, "mtp-standalone", 0, read_mtp) DO(NOTE, "mtp-use-repeated-layer", 0, read_mtp) \
-	DO(MATHS, "multi-latent-attention", 0, latent) \
 	DO(ALIAS, "multi-query-attention", 0, "--group-query-attention --num-query-groups 1") \
 	DO(MATHS, "muon-no-split-qkv", 0, muon_qkv) \
 	DO(ALIAS, "muon-use-nesterov", 0, "--muon-nesterov") DO(NOTE, "muon-use-syrk", 0, speed) \
@@ -623,8 +622,7 @@
 	DO(NOTE, "pytorch-profiler-collect-callstack", 0, profile) \
 	DO(NOTE, "pytorch-profiler-collect-chakra", 0, profile) \
 	DO(NOTE, "pytorch-profiler-collect-shapes", 0, profile) \
-	DO(NOTE, "q-lora-rank", 1, read_mla) DO(NOTE, "qk-head-dim", 1, read_mla) \
-	DO(MATHS, "qk-l2-norm", 0, l2) DO(NOTE, "qk-pos-emb-head-dim", 1, read_mla) \
+	DO(MATHS, "qk-l2-norm", 0, l2) \
 	DO(NOTE, "qknorm-impl", 1, fused) DO(SCOPE, "query-in-block-prob", 1, retrieval) \
 	DO(MATHS, "quick-geglu", 0, quick) DO(MATHS, "random-ltd", 0, curriculum) \
 	DO(NOTE, "record-memory-history", 0, profile) DO(NOTE, "record-shapes", 0, profile) \
@@ -688,7 +686,6 @@
 	DO(SAME, "rope-type", 1, \
 	   "rope; yarn=--position-embedding-type rope --rope-scaling-type yarn", rope_type) \
 	DO(ALIAS, "rotary-position-embeddings-theta", 1, "--rotary-base $") \
-	DO(NOTE, "rotary-scaling-factor", 1, read_mla) \
 	DO(SAME, "rotary-seq-len-interpolation-factor", 1, \
 	   "1; *=--rope-scaling-type linear --rope-scaling-factor $", linear) \
 	DO(NOTE, "run-workload-inspector-server", 0, watch) DO(LACKS, "s3-cache-path", 1, storage) \
@@ -777,7 +774,7 @@
 	DO(NOTE, "use-sharp", 0, comm) DO(NOTE, "use-te-activation-func", 0, one_model) \
 	DO(NOTE, "use-torch-optimizer-for-cpu-offload", 0, pinned) \
 	DO(NOTE, "use-transformer-engine-op-fuser", 0, one_model) \
-	DO(NOTE, "use-tutel", 0, dispatch) DO(NOTE, "v-head-dim", 1, read_mla) \
+	DO(NOTE, "use-tutel", 0, dispatch) \
 	DO(NOTE, "valid-num-workers", 1, from_map) \
 	DO(LACKS, "valid-weighted-split-paths", OPT_MANY, start_lists) \
 	DO(LACKS, "valid-weighted-split-paths-path", 1, start_lists) \

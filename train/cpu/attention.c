@@ -28,7 +28,7 @@ struct place {
 /* Rows of d elements, stride apart. */
 struct tile {
 	real *p;
-	int64_t stride;
+	int64_t stride, d;
 };
 
 /* The keys of a tile that a query sees: [lo, hi) within the tile. */
@@ -36,39 +36,52 @@ struct range {
 	int64_t lo, hi;
 };
 
-/* The elements of one row of a place. */
+/* The d elements of one row of a place. */
 static struct span
-row_of(const struct attention *a, const struct place *at, int64_t i)
+row_of(const struct attention *a, const struct place *at, int64_t i, int64_t d)
 {
-	return (struct span){ (at->first + i) * a->micro_batch + at->sample, at->head * a->head_dim,
-		a->head_dim };
+	return (struct span){ (at->first + i) * a->micro_batch + at->sample, at->head * d, d };
 }
 
-/* The elements of a place in t, converted into buf if necessary. In place where the storage is
- * real, so F32 and F64 runs copy nothing. */
+/* The elements of a place in t, whose heads have d each, converted into buf if necessary. In place
+ * where the storage is real, so F32 and F64 runs copy nothing. */
 static struct tile
-load(const struct attention *a, const struct tensor *t, const struct place *at, real *buf)
+load(
+    const struct attention *a, const struct tensor *t, const struct place *at, int64_t d, real *buf)
 {
-	struct span s = row_of(a, at, 0);
+	struct span s = row_of(a, at, 0, d);
 
 	if (t->dtype == REAL_DTYPE)
-		return (struct tile){ span_address(t, &s), a->micro_batch * t->stride[0] };
+		return (struct tile){ span_address(t, &s), a->micro_batch * t->stride[0], d };
 	for (int64_t i = 0; i < at->rows; i++) {
-		s = row_of(a, at, i);
-		span_load(t, &s, buf + i * a->head_dim);
+		s = row_of(a, at, i, d);
+		span_load(t, &s, buf + i * d);
 	}
-	return (struct tile){ buf, a->head_dim };
+	return (struct tile){ buf, d, d };
 }
 
-/* Writes rows that are dense at p. */
+/* Of queries or keys, and of what has the width of values. */
+static struct tile
+load_scored(const struct attention *a, const struct tensor *t, const struct place *at, real *buf)
+{
+	return load(a, t, at, a->head_dim, buf);
+}
+
+static struct tile
+load_values(const struct attention *a, const struct tensor *t, const struct place *at, real *buf)
+{
+	return load(a, t, at, attention_value_dim(a), buf);
+}
+
+/* Writes rows of d elements that are dense at p. */
 static void
-store(const struct attention *a, const struct tensor *t, const struct place *at, const real *p)
+store(const struct attention *a, const struct tensor *t, const struct place *at, int64_t d,
+    const real *p)
 {
 	for (int64_t i = 0; i < at->rows; i++) {
-		struct span s = row_of(a, at, i);
+		struct span s = row_of(a, at, i, d);
 
-		dtype_convert(
-		    span_address(t, &s), t->dtype, p + i * a->head_dim, REAL_DTYPE, a->head_dim);
+		dtype_convert(span_address(t, &s), t->dtype, p + i * d, REAL_DTYPE, d);
 	}
 }
 
@@ -108,8 +121,8 @@ load_keys(struct tiles *t, int64_t group, int64_t first)
 
 	t->keys = (struct place){ t->queries.sample, group, first,
 		int64_min(TILE, attention_keys(a) - first) };
-	t->k = load(a, &a->k, &t->keys, t->w->k);
-	t->v = load(a, &a->v, &t->keys, t->w->v);
+	t->k = load_scored(a, &a->k, &t->keys, t->w->k);
+	t->v = load_values(a, &a->v, &t->keys, t->w->v);
 }
 
 /* The keys of the tile that query row i sees; an empty range at its end when its document begins
@@ -130,23 +143,23 @@ static void
 scores(const struct tiles *t, const struct tile *x, const struct tile *y, real scale, real *out)
 {
 	blas_gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)t->queries.rows, (int)t->keys.rows,
-	    t->a->head_dim, scale, x->p, (int)x->stride, y->p, (int)y->stride, 0, out, TILE);
+	    (int)x->d, scale, x->p, (int)x->stride, y->p, (int)y->stride, 0, out, TILE);
 }
 
 /* out [queries, d] += scale * s x, for s [queries, keys]. */
 static void
 weigh_keys(const struct tiles *t, const real *s, const struct tile *x, real scale, real *out)
 {
-	blas_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)t->queries.rows, t->a->head_dim,
-	    (int)t->keys.rows, scale, s, TILE, x->p, (int)x->stride, 1, out, t->a->head_dim);
+	blas_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)t->queries.rows, (int)x->d,
+	    (int)t->keys.rows, scale, s, TILE, x->p, (int)x->stride, 1, out, (int)x->d);
 }
 
 /* out [keys, d] += scale * s^T x. */
 static void
 weigh_queries(const struct tiles *t, const real *s, const struct tile *x, real scale, real *out)
 {
-	blas_gemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)t->keys.rows, t->a->head_dim,
-	    (int)t->queries.rows, scale, s, TILE, x->p, (int)x->stride, 1, out, t->a->head_dim);
+	blas_gemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)t->keys.rows, (int)x->d,
+	    (int)t->queries.rows, scale, s, TILE, x->p, (int)x->stride, 1, out, (int)x->d);
 }
 
 /* The dropout factors of row i of a tile, in w->mask; zero where the row sees nothing. */
@@ -196,7 +209,7 @@ static void
 online_row(const struct tiles *t, int64_t i, struct range r)
 {
 	struct work *w = t->w;
-	int64_t d = t->a->head_dim;
+	int64_t d = t->v.d;
 	real *x = w->p + i * TILE, *o = w->acc[0] + i * d, old = w->max[i], factor;
 
 	w->max[i] = row_max(x + r.lo, r.hi - r.lo, old);
@@ -293,46 +306,34 @@ forward_tile(const void *ctx, int64_t item, void *scratch)
 	struct work *w = scratch;
 	struct tiles t = { .a = a, .w = w, .queries = query_tile(a, item) };
 	int64_t group = t.queries.head * a->num_groups / a->num_heads,
-		end = keys_end(a, &t.queries);
+		end = keys_end(a, &t.queries), d = attention_value_dim(a);
 
-	t.q = load(a, &a->q, &t.queries, w->q);
+	t.q = load_scored(a, &a->q, &t.queries, w->q);
 	for (int64_t i = 0; i < t.queries.rows; i++) {
 		w->max[i] = -(real)INFINITY;
 		w->sum[i] = 0;
 	}
-	memset(w->acc[0], 0, (size_t)(t.queries.rows * a->head_dim) * sizeof(real));
+	memset(w->acc[0], 0, (size_t)(t.queries.rows * d) * sizeof(real));
 	for (int64_t k0 = first_tile(&t.queries, a); k0 < end; k0 += TILE) {
 		load_keys(&t, group, k0);
 		forward_pair(&t);
 	}
 	for (int64_t i = 0; i < t.queries.rows; i++) {
-		real *o = w->acc[0] + i * a->head_dim, factor;
+		real *o = w->acc[0] + i * d, factor;
 
 		*statistic(a, &a->lse, &t.queries, i) = finish_row(&t, i, &factor);
-		for (int64_t c = 0; c < a->head_dim; c++)
+		for (int64_t c = 0; c < d; c++)
 			o[c] *= factor;
 	}
-	store(a, &a->out, &t.queries, w->acc[0]);
+	store(a, &a->out, &t.queries, d, w->acc[0]);
 }
 
 /* Shapes of the forward pass; the backward pass checks its own besides. */
 static void
 check(const struct attention *a)
 {
-	ops_require(a->micro_batch > 0 && a->q.shape[0] % a->micro_batch == 0 &&
-	    a->head_dim <= CPU_HEAD_MAX);
-	ops_require(a->num_groups > 0 && a->num_heads % a->num_groups == 0);
-	ops_require(a->q.shape[1] == (int64_t)a->num_heads * a->head_dim &&
-	    tensor_same_shape(&a->q, &a->out));
-	ops_require(a->k.shape[1] == (int64_t)a->num_groups * a->head_dim &&
-	    tensor_same_shape(&a->k, &a->v));
-	ops_require(a->k.shape[0] >= a->q.shape[0] && a->k.shape[0] % a->micro_batch == 0);
-	ops_require(a->lse.dtype == REAL_DTYPE &&
-	    a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads &&
-	    a->lse.shape[1] == attention_queries(a));
-	ops_require(!a->first.data ||
-	    (a->first.dtype == DTYPE_I32 && tensor_elements(&a->first) == a->q.shape[0]));
-	ops_require(attention_is_of_heads(a, &a->sink));
+	ops_require(a->head_dim <= CPU_HEAD_MAX && attention_value_dim(a) <= CPU_HEAD_MAX);
+	ops_require(attention_shapes_fit(a) && a->lse.dtype == REAL_DTYPE);
 }
 
 /* Query tiles of all samples and heads. */
@@ -365,13 +366,13 @@ max_head(const void *ctx, int64_t head, void *scratch)
 	for (int64_t i = 0; i < a->micro_batch * tiles; i++) {
 		t.queries = tile_place(attention_queries(a), 1, i);
 		t.queries.head = head;
-		t.q = load(a, &a->q, &t.queries, w->q);
+		t.q = load_scored(a, &a->q, &t.queries, w->q);
 		for (int64_t k0 = first_tile(&t.queries, a); k0 < keys_end(a, &t.queries);
 		     k0 += TILE) {
 			t.keys =
 			    (struct place){ t.queries.sample, head * a->num_groups / a->num_heads,
 				    k0, int64_min(TILE, attention_keys(a) - k0) };
-			t.k = load(a, &a->k, &t.keys, w->k);
+			t.k = load_scored(a, &a->k, &t.keys, w->k);
 			scores(&t, &t.q, &t.k, (real)a->scale, w->p);
 			for (int64_t row = 0; row < t.queries.rows; row++) {
 				struct range r = visible(&t, row);
@@ -434,20 +435,20 @@ backward_queries(const void *ctx, int64_t item, void *scratch)
 	struct tiles t = { .a = a, .w = w, .queries = query_tile(a, item) };
 	int64_t group = t.queries.head * a->num_groups / a->num_heads,
 		end = keys_end(a, &t.queries);
-	struct tile out = load(a, &a->out, &t.queries, w->acc[0]);
+	struct tile out = load_values(a, &a->out, &t.queries, w->acc[0]);
 
-	t.q = load(a, &a->q, &t.queries, w->q);
-	t.dout = load(a, &g->dout, &t.queries, w->dout);
+	t.q = load_scored(a, &a->q, &t.queries, w->q);
+	t.dout = load_values(a, &g->dout, &t.queries, w->dout);
 	for (int64_t i = 0; i < t.queries.rows; i++)
 		*statistic(a, &g->delta, &t.queries, i) =
-		    row_dot(t.dout.p + i * t.dout.stride, out.p + i * out.stride, a->head_dim);
+		    row_dot(t.dout.p + i * t.dout.stride, out.p + i * out.stride, out.d);
 	memset(w->acc[0], 0, (size_t)(t.queries.rows * a->head_dim) * sizeof(real));
 	for (int64_t k0 = first_tile(&t.queries, a); k0 < end; k0 += TILE) {
 		load_keys(&t, group, k0);
 		backward_pair(g, &t);
 		weigh_keys(&t, w->ds, &t.k, (real)a->scale, w->acc[0]);
 	}
-	store(a, &g->dq, &t.queries, w->acc[0]);
+	store(a, &g->dq, &t.queries, a->head_dim, w->acc[0]);
 }
 
 /* What a query head adds to dk (acc[0]) and dv (acc[1]) of a key tile, from the query tiles that
@@ -464,8 +465,8 @@ add_head(const struct attention_grad *g, struct tiles *t, int64_t head)
 		if (document_start(a, t->keys.sample, q0) > last)
 			break;
 		t->queries = (struct place){ t->keys.sample, head, q0, int64_min(TILE, s - q0) };
-		t->q = load(a, &a->q, &t->queries, t->w->q);
-		t->dout = load(a, &g->dout, &t->queries, t->w->dout);
+		t->q = load_scored(a, &a->q, &t->queries, t->w->q);
+		t->dout = load_values(a, &g->dout, &t->queries, t->w->dout);
 		backward_pair(g, t);
 		weigh_queries(t, t->w->ds, &t->q, (real)a->scale, t->w->acc[0]);
 		weigh_queries(t, t->w->p, &t->dout, 1, t->w->acc[1]);
@@ -484,12 +485,12 @@ backward_keys(const void *ctx, int64_t item, void *scratch)
 	int64_t heads = a->num_heads / a->num_groups;
 
 	load_keys(&t, keys.head, keys.first);
-	for (int i = 0; i < 2; i++)
-		memset(w->acc[i], 0, (size_t)(keys.rows * a->head_dim) * sizeof(real));
+	memset(w->acc[0], 0, (size_t)(keys.rows * t.k.d) * sizeof(real));
+	memset(w->acc[1], 0, (size_t)(keys.rows * t.v.d) * sizeof(real));
 	for (int64_t head = keys.head * heads; head < (keys.head + 1) * heads; head++)
 		add_head(g, &t, head);
-	store(a, &g->dk, &keys, w->acc[0]);
-	store(a, &g->dv, &keys, w->acc[1]);
+	store(a, &g->dk, &keys, t.k.d, w->acc[0]);
+	store(a, &g->dv, &keys, t.v.d, w->acc[1]);
 }
 
 /* Of one head the sum over all rows of -P delta, with the sink's own P, whose dP is 0; rows in
@@ -524,10 +525,7 @@ cpu_name(attention_bwd)(struct stream *st, const struct attention_grad *g)
 	const struct attention *a = &g->fwd;
 
 	check(a);
-	ops_require(tensor_same_shape(&a->q, &g->dout) && tensor_same_shape(&a->q, &g->dq) &&
-	    tensor_same_shape(&a->lse, &g->delta));
-	ops_require(tensor_same_shape(&a->k, &g->dk) && tensor_same_shape(&a->k, &g->dv));
-	ops_require(attention_is_of_heads(a, &g->dsink) && (a->sink.data || !g->dsink.data));
+	ops_require(attention_gradients_fit(g));
 	cpu_for(st, query_tiles(a), backward_queries, g);
 	cpu_for(st, (int64_t)a->micro_batch * a->num_groups * int64_div_up(attention_keys(a), TILE),
 	    backward_keys, g);

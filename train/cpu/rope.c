@@ -2,7 +2,7 @@
  * rope.c - rotary positions. Source: docs/math.md 2.4
  *
  * The table has a row of (cosine, sine) pairs a position, computed in double when the run
- * starts. Only the first rotary_dim elements of a head are rotated. Pairs are halves of that
+ * starts. Only rotary_dim elements of a head are rotated. Pairs are halves of that
  * range (Su 2021, arXiv:2104.09864, in GPT-NeoX's order) or neighbours (the paper's order), as
  * the model was trained.
  */
@@ -39,7 +39,7 @@ rotate_pairs(real *x, const struct angles *a, int half)
 	}
 }
 
-/* All heads of some rows. Elements of a head beyond rotary_dim are neither read nor written. The
+/* All heads of some rows. The other elements of a head are neither read nor written. The
  * backward pass rotates by the negative angle. */
 static void
 rotate_rows(const void *ctx, int64_t item, void *scratch)
@@ -60,7 +60,8 @@ rotate_rows(const void *ctx, int64_t item, void *scratch)
 			a->sine[i] = sign * table[2 * i + 1];
 		}
 		for (int head = 0; head < r->num_heads; head++) {
-			struct span s = { row, (int64_t)head * r->head_dim, r->rotary_dim };
+			struct span s = { row, (int64_t)head * r->head_dim + r->first,
+				r->rotary_dim };
 			real *x = span_load(&r->x, &s, buf);
 
 			(r->interleaved ? rotate_pairs : rotate_halves)(x, a, half);
@@ -74,8 +75,8 @@ void
 cpu_name(rope)(struct stream *st, const struct rope *r)
 {
 	ops_require(r->x.ndim == 2 && r->x.shape[1] == (int64_t)r->num_heads * r->head_dim);
-	ops_require(
-	    r->rotary_dim % 2 == 0 && r->rotary_dim <= r->head_dim && r->head_dim <= CPU_HEAD_MAX);
+	ops_require(r->rotary_dim % 2 == 0 && r->first >= 0 &&
+	    r->first + r->rotary_dim <= r->head_dim && r->head_dim <= CPU_HEAD_MAX);
 	ops_require(r->table.dtype == REAL_DTYPE && r->positions.dtype == DTYPE_I32);
 	cpu_for(st, int64_div_up(r->x.shape[0], cpu_rows_per_item(r->x.shape[1])), rotate_rows, r);
 }

@@ -33,7 +33,7 @@ __launch_bounds__(CU_THREADS) halves_kernel(struct rope r, struct walk w)
 	{
 		int head = (int)at / per_head, pair = (int)at % per_head * N;
 		int64_t position = ((const int32_t *)r.positions.data)[row];
-		T *x = row_of<T>(r.x, row) + (int64_t)head * r.head_dim + pair;
+		T *x = row_of<T>(r.x, row) + (int64_t)head * r.head_dim + r.first + pair;
 		float u[N], v[N], cosine[N], sine[N], rotated[N];
 
 		load(u, x);
@@ -86,7 +86,7 @@ __launch_bounds__(CU_THREADS) pairs_kernel(struct rope r, struct walk w)
 	{
 		int head = (int)at / per_head, pair = (int)at % per_head * N;
 		int64_t position = ((const int32_t *)r.positions.data)[row];
-		T *x = row_of<T>(r.x, row) + (int64_t)head * r.head_dim + 2 * pair;
+		T *x = row_of<T>(r.x, row) + (int64_t)head * r.head_dim + r.first + 2 * pair;
 		float u[2 * N], rotated[2 * N], cosine[N], sine[N];
 
 		load_pairs<T, N>(u, x);
@@ -108,9 +108,9 @@ packs(const struct rope *r, int n)
 	int unit = r->interleaved ? r->rotary_dim : r->rotary_dim / 2;
 	size_t size = dtype_size(r->x.dtype);
 
-	return unit % n == 0 && r->head_dim % n == 0 && (uintptr_t)r->x.data % (n * size) == 0 &&
-	    r->x.stride[0] % n == 0 && (uintptr_t)r->table.data % 16 == 0 &&
-	    r->table.stride[0] % 4 == 0;
+	return unit % n == 0 && r->head_dim % n == 0 && r->first % n == 0 &&
+	    (uintptr_t)r->x.data % (n * size) == 0 && r->x.stride[0] % n == 0 &&
+	    (uintptr_t)r->table.data % 16 == 0 && r->table.stride[0] % 4 == 0;
 }
 
 /* N pairs a thread, N elements of each of its packs 16 bytes; or one by one. */
@@ -138,7 +138,8 @@ void
 cuda_rope(struct stream *st, const struct rope *r)
 {
 	ops_require(r->x.ndim == 2 && r->x.shape[1] == (int64_t)r->num_heads * r->head_dim);
-	ops_require(r->rotary_dim % 2 == 0 && r->rotary_dim <= r->head_dim);
+	ops_require(
+	    r->rotary_dim % 2 == 0 && r->first >= 0 && r->first + r->rotary_dim <= r->head_dim);
 	ops_require(r->table.dtype == DTYPE_F32 && r->positions.dtype == DTYPE_I32);
 	if (r->x.shape[0] == 0 || r->rotary_dim == 0)
 		return;

@@ -1,6 +1,6 @@
 /*
  * attention.c - the attention block: norm, q k v, norms of their heads, rotation, attention over
- * this rank's heads, projection, residual sum
+ * this rank's heads, projection, residual sum; or q k v from latents (latent.c)
  *
  * Tokens are rows of [T, h], T = s b with the sample fastest; a tensor rank has n / t heads and the
  * groups that they read. Column-parallel q k v and row-parallel projection, so one sum over the
@@ -10,9 +10,11 @@
 #include "lib/model/block/attention.h"
 #include "train/layers/attention.h"
 #include "train/layers/context.h"
+#include "train/layers/latent.h"
 #include "train/layers/linear.h"
 #include "train/layers/norm.h"
 #include "train/layers/residual.h"
+#include "train/layers/rotate.h"
 
 /* q, k and v as column slices of one array; with norms, q and k as slices of a second one. */
 struct qkv {
@@ -34,11 +36,12 @@ views(const struct engine *e, const struct tensor *qkv, const struct tensor *qk)
 		.num_groups = (int)layout_local_groups(&e->plan.layout, c),
 		.head_dim = (int)c->kv_channels,
 	};
-	int64_t q = (int64_t)r.num_heads * r.head_dim, k = (int64_t)r.num_groups * r.head_dim;
+	int64_t q = (int64_t)r.num_heads * r.head_dim, k = (int64_t)r.num_groups * r.head_dim,
+		v = r.num_groups * model_value_dim(c);
 
 	r.q = tensor_columns(normed, 0, q);
 	r.k = tensor_columns(normed, q, k);
-	r.v = tensor_columns(qkv, q + k, k);
+	r.v = tensor_columns(qkv, q + k, v);
 	r.rotated = tensor_columns(normed, 0, q + k);
 	return r;
 }
@@ -113,30 +116,22 @@ qk_norm(const struct layer *l, const struct step *s, const struct qkv *v, enum n
 }
 
 /* Rotates q and k, or their gradients back. Keys are rotated before they are kept, so the backward
- * pass rotates the gradients of q and k by the negative angle. Nothing to do for learned
- * positions, and in layers without any. */
+ * pass rotates the gradients of q and k by the negative angle. */
 static void
 rotate(const struct layer *l, struct step *s, const struct qkv *v, enum heads which, bool backward)
 {
-	struct engine *e = s->e;
-	enum rope_table table = layer_rope_table(&e->plan.model, l->block->layer);
 	struct rope r = {
-		.positions = step_buffer(s, BUF_POSITIONS, 0),
 		.x = which == HEADS_ALL ? v->rotated
 		    : which == HEADS_Q  ? v->q
 					: v->k,
 		.num_heads =
 		    (which & HEADS_Q ? v->num_heads : 0) + (which & HEADS_KV ? v->num_groups : 0),
 		.head_dim = v->head_dim,
-		.rotary_dim = (int)model_rotary_dim(&e->plan.model),
-		.interleaved = e->plan.model.rotary_interleaved,
+		.interleaved = s->e->plan.model.rotary_interleaved,
 		.backward = backward,
 	};
 
-	if (table == ROPE_TABLE_NONE)
-		return;
-	r.table = engine_rope_table(e, table);
-	e->ops->rope(e->stream, &r);
+	rotate_heads(l, s, &r);
 }
 
 /* From the output of the GEMM to the input of attention: norms of q and k, then positions. */
@@ -238,6 +233,7 @@ core(const struct layer *l, struct step *s)
 		.num_heads = v.num_heads,
 		.num_groups = v.num_groups,
 		.head_dim = v.head_dim,
+		.value_dim = (int)model_value_dim(&e->plan.model),
 		.scale = model_score_scale(&e->plan.model),
 		.softcap = e->plan.model.attn_logit_softcapping,
 		.window = layer_window(&e->plan.model, l->block->layer),
@@ -274,20 +270,26 @@ attention_measure(const struct layer *l, struct step *s)
 	s->e->ops->attention_max(s->e->stream, &m);
 }
 
+static bool
+has_latents(const struct step *s)
+{
+	return s->e->plan.model.multi_latent_attention;
+}
+
 /* Whether GEMMs of q run while k and v, or their gradients, are on their way between context
  * ranks. All columns of an operand in 8 bits are made at once, and tensor ranks have rows on their
- * way instead. */
+ * way instead; of latents q is not before k and v. */
 static bool
 q_alone(const struct step *s, const struct fp8_gemm *fp8)
 {
-	return s->e->context.stream && s->e->groups.tp->size == 1 && !fp8;
+	return s->e->context.stream && s->e->groups.tp->size == 1 && !fp8 && !has_latents(s);
 }
 
 /* The columns of [T, (n + 2 g) d]. */
 static struct position_range
 columns_of(const struct qkv *v, enum heads which)
 {
-	int64_t q = v->q.shape[1], kv = 2 * v->k.shape[1];
+	int64_t q = v->q.shape[1], kv = v->k.shape[1] + v->v.shape[1];
 
 	return which == HEADS_Q ? (struct position_range){ 0, q }
 				: (struct position_range){ q, kv };
@@ -381,7 +383,10 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.fp8 = fp8_gemm_of(e, l->block, FP8_PROJ) };
 
 	make_sinks(l, s);
-	if (q_alone(s, in.fp8)) {
+	if (has_latents(s)) {
+		latent_forward(l, s, &att, &in.x);
+		context->begin(s, &att);
+	} else if (q_alone(s, in.fp8)) {
 		make_heads(l, s, &in, HEADS_KV);
 		context->begin(s, &att);
 		make_heads(l, s, &in, HEADS_Q);
@@ -401,6 +406,48 @@ static bool
 has_input(const struct layer *l, const struct engine *e)
 {
 	return !l->block->norm || memory_buffer(&e->mem, ATTENTION_NORM_OUT)->place == ARENA_SAVED;
+}
+
+/* What attention reads and is not kept. */
+static void
+recompute_heads(
+    const struct layer *l, struct step *s, const struct attention *a, const struct tensor *x)
+{
+	struct tensor normed;
+
+	if (!has_latents(s)) {
+		recompute_prepared(l, s);
+		return;
+	}
+	normed = norm_recompute(l, s, x, NORM_WEIGHT);
+	latent_recompute(l, s, a, &normed);
+}
+
+/* From the gradients of q, k and v back to that of the norm's output; proj: whose weight's gradient
+ * is made beside the sum of that, or NULL. */
+static void
+input_backward(const struct layer *l, struct step *s, const struct attention_grad *att,
+    struct linear_grad *qkv, const struct linear_grad *proj)
+{
+	const struct context_kind *context = context_kind_of(&s->e->plan);
+	struct tensor dqk = layer_buffer(l, s, ATTENTION_DQK);
+	struct qkv d = views(s->e, &qkv->dy, &dqk);
+	enum heads first = context->keys_first ? HEADS_KV : HEADS_Q;
+
+	if (q_alone(s, qkv->fp8)) {
+		heads_backward(l, s, &d, qkv, first);
+		context->end(s, att);
+		heads_backward(l, s, &d, qkv, (enum heads)(HEADS_ALL & ~first));
+		input_gradient(s, qkv);
+		return;
+	}
+	context->end(s, att);
+	prepare_backward(l, s, &d, &qkv->dy, HEADS_ALL);
+	column_backward(s, qkv);
+	if (proj)
+		weight_gradient(s, proj);
+	weight_gradient(s, qkv);
+	column_backward_end(s);
 }
 
 /* dx holds the gradient of the block's output and then of its input: the norm's share is added
@@ -435,10 +482,11 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		    engine_joined(e, true, l->block->layer, ATTENTION_Q_BIAS, ATTENTION_V_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_QKV),
 	};
+	bool latent = has_latents(s), kept = has_input(l, e) && !latent;
 	/* beside the sum of dnorm, which takes longer than the gradient of qkv's weight alone */
-	bool later = rows_overlap(s) && !proj.fp8, kept = has_input(l, e);
+	bool later = rows_overlap(s) && !proj.fp8 && !latent;
 
-	recompute_prepared(l, s);
+	recompute_heads(l, s, &att.fwd, x);
 	make_sinks(l, s);
 	context->begin_bwd(s, &att.fwd);
 	row_backward(s, &proj);
@@ -448,30 +496,23 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	if (kept)
 		begin_input(l, s, x, &qkv);
 	context->bwd(s, &att);
-	if (!kept)
-		begin_input(l, s, x, &qkv);
-	if (q_alone(s, qkv.fp8)) {
-		enum heads first = context->keys_first ? HEADS_KV : HEADS_Q;
+	if (latent) {
+		struct tensor normed = norm_recompute(l, s, x, NORM_WEIGHT);
 
-		heads_backward(l, s, &d, &qkv, first);
 		context->end(s, &att);
-		heads_backward(l, s, &d, &qkv, (enum heads)(HEADS_ALL & ~first));
-		input_gradient(s, &qkv);
+		latent_backward(l, s, &att, &normed, &dnorm);
 	} else {
-		context->end(s, &att);
-		prepare_backward(l, s, &d, &dqkv, HEADS_ALL);
-		column_backward(s, &qkv);
-		if (later)
-			weight_gradient(s, &proj);
-		weight_gradient(s, &qkv);
-		column_backward_end(s);
+		if (!kept)
+			begin_input(l, s, x, &qkv);
+		input_backward(l, s, &att, &qkv, later ? &proj : NULL);
 	}
 	norm_backward(l, s, &(struct norm_flow){ *dx, dnorm, *x });
 }
 
 /* The block's row for the engine. */
 static const enum use uses[] = { OP_attention_bwd, OP_attention_fwd, OP_attention_max, OP_cast,
-	OP_fill, OP_norm_bwd, OP_norm_fwd, OP_rope, USES_END };
+	OP_fill, OP_latent_heads, OP_latent_heads_grad, OP_norm_bwd, OP_norm_fwd, OP_rope,
+	USES_END };
 
 const struct layer_kind layer_attention = { &block_attention, SITE_ATTENTION_OUT, forward, backward,
 	FP8_QKV, .uses = uses };

@@ -13,13 +13,13 @@
 #include "train/layers/context.h"
 #include "train/layers/linear.h"
 
-/* k or v of a matrix that has them side by side. */
+/* k or v, which is as wide as `like` of it, of a matrix that has them side by side. */
 static struct tensor
-side(const struct tensor *pair, bool v)
+side(const struct tensor *pair, const struct tensor *like, bool v)
 {
-	int64_t width = pair->shape[1] / 2;
+	int64_t width = like->shape[1];
 
-	return tensor_columns(pair, v ? width : 0, width);
+	return tensor_columns(pair, v ? pair->shape[1] - width : 0, width);
 }
 
 /* --- collectives ------------------------------------------------------------------------------ */
@@ -114,8 +114,8 @@ range_attention(const struct engine *e, const struct attention *a, int i)
 	part.lse = range_statistics(e, &a->lse, i);
 	part.q = context_range(e, &a->q, i);
 	part.first = context_range(e, &a->first, i);
-	part.k = side(&keys, false);
-	part.v = side(&keys, true);
+	part.k = side(&keys, &a->k, false);
+	part.v = side(&keys, &a->v, true);
 	return part;
 }
 
@@ -140,8 +140,8 @@ range_gradients(const struct engine *e, const struct attention_grad *g, int i)
 		.fwd = range_attention(e, &g->fwd, i),
 		.dout = context_range(e, &g->dout, i),
 		.dq = context_range(e, &g->dq, i),
-		.dk = side(&partial, false),
-		.dv = side(&partial, true),
+		.dk = side(&partial, &g->dk, false),
+		.dv = side(&partial, &g->dv, true),
 		.dsink = g->dsink,
 		.delta = range_statistics(e, &g->delta, i),
 		.work = g->work,
@@ -159,7 +159,7 @@ copy_own(struct engine *e, int b, const struct tensor kv[2], bool back)
 
 	for (int i = 0; i < POSITION_RANGES * 2; i++) {
 		struct tensor pair = context_positions(e, &all, &e->position_range[i / 2]),
-			      there = side(&pair, i % 2),
+			      there = side(&pair, &kv[i % 2], i % 2),
 			      here = context_range(e, &kv[i % 2], i / 2);
 
 		e->ops->cast(e->stream, &(struct pair){ back ? here : there, back ? there : here });

@@ -160,10 +160,10 @@ gathered_qkv(const struct engine *e, int b, const struct attention *a)
 {
 	struct tensor buffer = engine_buffer(e, b);
 	int64_t size = e->groups.cp->size, rows = a->q.shape[0] * size;
-	int64_t q = a->q.shape[1] / size, k = a->k.shape[1] / size;
+	int64_t q = a->q.shape[1] / size, k = a->k.shape[1] / size, v = a->v.shape[1] / size;
 
 	return (struct qkv){ block(&buffer, 0, rows, q), block(&buffer, rows * q, rows, k),
-		block(&buffer, rows * (q + k), rows, k) };
+		block(&buffer, rows * (q + k), rows, v) };
 }
 
 /* lse or delta in the same memory, with fewer heads and more positions. */
@@ -267,7 +267,8 @@ give_dout(struct step *s, const struct attention_grad *g)
 	struct engine *e = s->e;
 	struct attention h = gathered_attention(e, &g->fwd);
 	struct tensor dout = engine_buffer(e, ATTENTION_CONTEXT_DOUT);
-	struct matrices in = { .packed = 2 * (tensor_elements(&h.q) + tensor_elements(&h.k)) };
+	struct matrices in = { .packed = tensor_elements(&h.q) + tensor_elements(&h.k) +
+		    tensor_elements(&h.v) + tensor_elements(&h.out) };
 
 	add_matrix(e, &in, &g->dout, &dout);
 	send(e, &in, true, e->context.gathered);

@@ -23,10 +23,19 @@ first_row(const struct step *s)
 	    : memory_buffer(&s->e->mem, BUF_GATHERED)->shape[0] / shards * s->e->coord[AX_TP];
 }
 
+/* Rows of a buffer that are as wide as those of t. */
+static struct tensor
+rows_like(const struct step *s, int buffer, const struct tensor *t)
+{
+	struct tensor b = engine_buffer(s->e, buffer);
+
+	return tensor_2d(b.data, b.dtype, b.shape[0], t->shape[1]);
+}
+
 struct tensor
 partial_sums(struct step *s, const struct tensor *y)
 {
-	return layout_row_shards(&s->e->plan.layout) == 1 ? *y : engine_buffer(s->e, BUF_GATHERED);
+	return layout_row_shards(&s->e->plan.layout) == 1 ? *y : rows_like(s, BUF_GATHERED, y);
 }
 
 /* Whether tensor ranks sum rows in parts: they have as many each. */
@@ -94,7 +103,7 @@ sum_parts(struct step *s, struct stream *st, const struct tensor *y, const struc
 	bool shards = gathered->data != y->data;
 	struct comm_parts p = { .whole = *gathered,
 		.part = shards ? *y : rank_rows(s, y, tp->rank),
-		.partial_sums = engine_buffer(s->e, BUF_PARTIAL_SUMS),
+		.partial_sums = rows_like(s, BUF_PARTIAL_SUMS, y),
 		.event = s->e->overlap.made };
 
 	tp->ops->reduce_scatter_parts(COMM_HERE(tp), st, &p);

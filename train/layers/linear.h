@@ -9,7 +9,7 @@
 /* All T rows of a tensor of which this rank holds R; x itself where those are all. They last until
  * the next gather_rows, and rows of them until partial sums are written there. */
 struct tensor gather_rows(struct step *s, const struct tensor *x);
-/* Where the partial sums [T,h] of y [R,h] are to be written, the same place; and y = the own rows
+/* Where the partial sums [T,w] of y [R,w] are to be written, the same place; and y = the own rows
  * of their sum over the tensor ranks. */
 struct tensor partial_sums(struct step *s, const struct tensor *y);
 void scatter_sums(struct step *s, const struct tensor *y);

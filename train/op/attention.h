@@ -5,31 +5,32 @@
 #include "train/op/dropout.h"
 
 /* Causal softmax attention with grouped query heads: query head i reads group i * g / n.
- *   q [S*b, n*d], k v [K*b, g*d], out [S*b, n*d] act;  lse real [b * n, S], natural log, saved for
- * the backward pass. Keys stand at positions 0 .. K-1 of their sample and queries at the last S of
- * these, S <= K: all of a sample where S = K. softcap c > 0: a score x = scale q.k counts as
- * c tanh(x / c) (Gemma Team 2024, arXiv:2408.00118, section 2). window > 0: a query sees the last
- * `window` keys only. first: where the document of a query begins, so that it sees its own document
- * alone; in a sample it never falls from a position to the next, and is at most the position
- * itself. Dropout of probabilities: index =
- * (((first_sample + sample) * num_heads_global + head) * seq_length + query) * seq_length
- * + key by positions, with stream and step of drop, whose own positions do not count; first_column
- * is the first global head, width the global number of heads. sink: of each head one more score in
- * every row's softmax, which no value belongs to; scale and softcap do not change it. lse has it
- * too. Source: Dao 2023 arXiv:2307.08691; of sinks docs/math.md 2.5. */
+ * q [S*b, n*d], k [K*b, g*d], v [K*b, g*e], out [S*b, n*e] act;  lse real [b * n, S], natural log,
+ * saved for the backward pass. Keys stand at positions 0 .. K-1 of their sample and queries at the
+ * last S of these, S <= K: all of a sample where S = K. softcap c > 0: a score x = scale q.k counts
+ * as c tanh(x / c) (Gemma Team 2024, arXiv:2408.00118, section 2). window > 0: a query sees the
+ * last `window` keys only. first: where the document of a query begins, so that it sees its own
+ * document alone; in a sample it never falls from a position to the next, and is at most the
+ * position itself. Dropout of probabilities: index = (((first_sample + sample) * num_heads_global +
+ * head) * seq_length + query) * seq_length + key by positions, with stream and step of drop, whose
+ * own positions do not count; first_column is the first global head, width the global number of
+ * heads. sink: of each head one more score in every row's softmax, which no value belongs to;
+ * scale and softcap do not change it. lse has it too. Source: Dao 2023 arXiv:2307.08691; of sinks
+ * docs/math.md 2.5. */
 struct attention {
 	struct tensor out, lse, q, k, v;
 	struct tensor first; /* I32 [S*b]: position in its sample of the first token of the row's
 			      * document; data NULL: a sample is one document */
 	struct tensor sink;  /* real [n]; data NULL: none */
 	int micro_batch, num_heads, num_groups, head_dim; /* b, n, g, d */
+	int value_dim;                                    /* e; 0: d */
 	double scale, softcap;                            /* softcap 0: none */
 	int64_t window;
 	struct dropout drop;
 };
 struct attention_grad {
 	struct attention fwd;     /* as in the forward pass, out and lse filled */
-	struct tensor dout;       /* act [S*b, n*d] */
+	struct tensor dout;       /* act [S*b, n*e] */
 	struct tensor dq, dk, dv; /* act, written; all keys, those that no query sees too */
 	struct tensor dsink;      /* real [n], added to: of each head the sum over its rows in a
 				   * fixed order; or none */
@@ -72,6 +73,43 @@ attention_is_of_heads(const struct attention *a, const struct tensor *t)
 	    (t->dtype == a->lse.dtype && t->ndim == 1 && t->shape[0] == a->num_heads);
 }
 
+/* What heads of values have, with value_dim or without. */
+static inline int
+attention_value_dim(const struct attention *a)
+{
+	return a->value_dim ? a->value_dim : a->head_dim;
+}
+
+/* Whether the tensors of the forward pass have the shapes that its numbers say. */
+static inline bool
+attention_shapes_fit(const struct attention *a)
+{
+	int64_t e = attention_value_dim(a);
+
+	return a->micro_batch > 0 && a->num_groups > 0 && a->num_heads % a->num_groups == 0 &&
+	    a->q.shape[0] % a->micro_batch == 0 && a->k.shape[0] % a->micro_batch == 0 &&
+	    a->q.shape[1] == (int64_t)a->num_heads * a->head_dim &&
+	    a->k.shape[1] == (int64_t)a->num_groups * a->head_dim &&
+	    a->v.shape[1] == a->num_groups * e && a->out.shape[1] == a->num_heads * e &&
+	    a->v.shape[0] == a->k.shape[0] && a->out.shape[0] == a->q.shape[0] &&
+	    a->k.shape[0] >= a->q.shape[0] &&
+	    a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads &&
+	    a->lse.shape[1] == attention_queries(a) &&
+	    (!a->first.data ||
+		(a->first.dtype == DTYPE_I32 && tensor_elements(&a->first) == a->q.shape[0])) &&
+	    attention_is_of_heads(a, &a->sink);
+}
+
+/* Whether gradients have the shapes of what they are of. */
+static inline bool
+attention_gradients_fit(const struct attention_grad *g)
+{
+	return tensor_same_shape(&g->fwd.out, &g->dout) && tensor_same_shape(&g->fwd.q, &g->dq) &&
+	    tensor_same_shape(&g->fwd.lse, &g->delta) && tensor_same_shape(&g->fwd.k, &g->dk) &&
+	    tensor_same_shape(&g->fwd.v, &g->dv) && attention_is_of_heads(&g->fwd, &g->dsink) &&
+	    (g->fwd.sink.data || !g->dsink.data);
+}
+
 /* Below the diagonal, for every window, as in published figures: a query sees its own half of them
  * in the mean, and all keys before the first of them. */
 static inline double
@@ -80,7 +118,8 @@ attention_flops(const struct attention *a)
 	double s = (double)attention_queries(a),
 	       keys = (double)(attention_keys(a) + attention_first_query(a));
 
-	return 2.0 * a->micro_batch * a->num_heads * s * keys * a->head_dim;
+	return 1.0 * a->micro_batch * a->num_heads * s * keys *
+	    (a->head_dim + attention_value_dim(a));
 }
 
 static inline void
@@ -114,7 +153,10 @@ describe_attention_bwd(struct op_call *c, const struct attention_grad *a)
 static inline void
 describe_attention_max(struct op_call *c, const struct attention_max *a)
 {
-	c->flops = attention_flops(&a->fwd) / 2;
+	struct attention scores = a->fwd;
+
+	scores.value_dim = scores.head_dim;
+	c->flops = attention_flops(&scores) / 2;
 	op_reads(c, &a->fwd.q);
 	op_reads(c, &a->fwd.k);
 	op_writes(c, "max", &a->max);

@@ -1,5 +1,6 @@
 /* attention.c - the attention block: what norm, q k v, attention and projection hold */
 #include "lib/model/block/attention.h"
+#include "lib/model/block/latent.h"
 #include "lib/model/block/linears.h"
 #include "lib/model/block/rows.h"
 #include "lib/model/block/workspace.h"
@@ -10,19 +11,18 @@
  * heads; where ranks hold copies of a group, each has the gradient from its own queries, and their
  * sum counts the group once. */
 static void
-params(struct param_list *to, const struct model_config *c)
+head_params(struct param_list *to, const struct model_config *c)
 {
-	bool pre = model_pre_norm(c), post = model_post_norm(c), normed = c->qk_layernorm,
+	bool heads = !c->multi_latent_attention, normed = c->qk_layernorm && heads,
 	     biased = model_norm_biases(c), whole = c->qk_layernorm_hidden_dim;
 	int64_t h = c->hidden_size, d = c->kv_channels, q = c->num_attention_heads * d,
 		kv = c->num_query_groups * d, q_norm = whole ? q : d, k_norm = whole ? kv : d;
 	const struct param_row rows[] = {
-		NORM_ROWS("input_layernorm", ATTENTION_NORM, pre, biased, h, 0),
-		{ "self_attention.linear_q.weight", ATTENTION_Q, true, { q, h }, SHARD_EQUAL, 0,
+		{ "self_attention.linear_q.weight", ATTENTION_Q, heads, { q, h }, SHARD_EQUAL, 0,
 		    INIT_NORMAL, 0, { 0, 0 } },
-		{ "self_attention.linear_k.weight", ATTENTION_K, true, { kv, h }, SHARD_GROUPS, 0,
+		{ "self_attention.linear_k.weight", ATTENTION_K, heads, { kv, h }, SHARD_GROUPS, 0,
 		    INIT_NORMAL, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
-		{ "self_attention.linear_v.weight", ATTENTION_V, true, { kv, h }, SHARD_GROUPS, 0,
+		{ "self_attention.linear_v.weight", ATTENTION_V, heads, { kv, h }, SHARD_GROUPS, 0,
 		    INIT_NORMAL, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
 		{ "self_attention.linear_q.bias", ATTENTION_Q_BIAS, c->qkv_bias, { q }, SHARD_EQUAL,
 		    0, INIT_ZERO, 0, { 0, 0 } },
@@ -34,31 +34,48 @@ params(struct param_list *to, const struct model_config *c)
 		    SUM_TENSOR),
 		NORM_ROWS("self_attention.k_layernorm", ATTENTION_K_NORM, normed, biased, k_norm,
 		    SUM_TENSOR),
-		{ "self_attention.core_attention.softmax_offset", ATTENTION_SINK,
-		    c->softmax_type == SOFTMAX_LEARNABLE, { c->num_attention_heads }, SHARD_EQUAL,
-		    0, INIT_NORMAL, 0, { 0, 0 } },
-		{ "self_attention.linear_proj.weight", ATTENTION_PROJ, true, { h, q }, SHARD_EQUAL,
-		    1, INIT_RESIDUAL, 0, { 0, 0 } },
-		{ "self_attention.linear_proj.bias", ATTENTION_PROJ_BIAS, c->proj_bias, { h },
-		    SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
-		NORM_ROWS("post_self_attn_layernorm", ATTENTION_POST_NORM, post, biased, h, 0),
 	};
 
 	state_params(to, rows, sizeof rows / sizeof *rows);
 }
 
-/* Of the heads of a tensor rank: the channels of q, and those of k or of v. */
+static void
+params(struct param_list *to, const struct model_config *c)
+{
+	bool pre = model_pre_norm(c), post = model_post_norm(c), biased = model_norm_biases(c);
+	int64_t h = c->hidden_size, out = c->num_attention_heads * model_value_dim(c);
+	const struct param_row first[] = { NORM_ROWS(
+	    "input_layernorm", ATTENTION_NORM, pre, biased, h, 0) };
+	const struct param_row rows[] = {
+		{ "self_attention.core_attention.softmax_offset", ATTENTION_SINK,
+		    c->softmax_type == SOFTMAX_LEARNABLE, { c->num_attention_heads }, SHARD_EQUAL,
+		    0, INIT_NORMAL, 0, { 0, 0 } },
+		{ "self_attention.linear_proj.weight", ATTENTION_PROJ, true, { h, out },
+		    SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
+		{ "self_attention.linear_proj.bias", ATTENTION_PROJ_BIAS, c->proj_bias, { h },
+		    SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
+		NORM_ROWS("post_self_attn_layernorm", ATTENTION_POST_NORM, post, biased, h, 0),
+	};
+
+	state_params(to, first, sizeof first / sizeof *first);
+	head_params(to, c);
+	latent_params(to, c);
+	state_params(to, rows, sizeof rows / sizeof *rows);
+}
+
+/* Of the heads of a tensor rank: the channels of q, k and v, and those of the output. */
 struct heads {
-	int64_t count, groups, q, kv;
+	int64_t count, groups, q, k, v, out;
 };
 
 static struct heads
 heads_of(const struct sizes *z)
 {
 	int64_t n = z->model->num_attention_heads / z->layout->tensor_model_parallel_size,
-		g = layout_local_groups(z->layout, z->model), d = z->model->kv_channels;
+		g = layout_local_groups(z->layout, z->model), d = z->model->kv_channels,
+		e = model_value_dim(z->model);
 
-	return (struct heads){ n, g, n * d, g * d };
+	return (struct heads){ n, g, n * d, g * d, g * e, n * e };
 }
 
 /* What a layer keeps, and the gradients of the backward pass. q and k after their norms are rotated
@@ -69,9 +86,11 @@ state_own(struct buffer_list *to, const struct sizes *z)
 	const struct model_config *c = z->model;
 	struct heads n = heads_of(z);
 	bool pre = model_pre_norm(c), post = model_post_norm(c), trains = z->trains,
-	     means = model_norm_means(c), normed = c->qk_layernorm,
+	     means = model_norm_means(c), latent = c->multi_latent_attention,
+	     normed = c->qk_layernorm && !latent,
 	     in_16 = !fp8_makes_norms(z->layout, &z->shape->fp8);
-	int64_t t = z->tokens, r = z->rows, h = z->hidden, qkv = n.q + 2 * n.kv, qk = n.q + n.kv,
+	unsigned norm_phases = latent ? FWD | ATTN_BWD | QKV_BWD : FWD | QKV_BWD;
+	int64_t t = z->tokens, r = z->rows, h = z->hidden, qkv = n.q + n.k + n.v, qk = n.q + n.k,
 		lines = n.count * z->shape->micro_batch_size,
 		norms = c->qk_layernorm_hidden_dim ? 2 : n.count + n.groups,
 		work = (int64_t)(attention_run_workspace(c, z->layout, z->shape) / sizeof(float));
@@ -80,21 +99,22 @@ state_own(struct buffer_list *to, const struct sizes *z)
 		{ "norm 1 mean", ATTENTION_NORM_MEAN, LAYER, pre && means, COMPUTE, { r } },
 		{ "norm 1 rstd", ATTENTION_NORM_RSTD, LAYER, pre, COMPUTE, { r } },
 		{ "norm 1 output", ATTENTION_NORM_OUT, LAYER, pre && in_16, ACT, { r, h },
-		    FWD | QKV_BWD, RECOMPUTE_LAYERNORM },
-		{ "q, k, v", ATTENTION_QKV, LAYER, true, ACT, { t, qkv } },
+		    norm_phases, RECOMPUTE_LAYERNORM },
+		{ "q, k, v", ATTENTION_QKV, latent ? STEP : LAYER, true, ACT, { t, qkv },
+		    latent ? FWD | ATTN_BWD : 0 },
 		{ "q, k norm output", ATTENTION_QK, LAYER, normed, ACT, { t, qk }, FWD | ATTN_BWD,
 		    RECOMPUTE_LAYERNORM },
 		{ "q, k norm mean", ATTENTION_QK_MEAN, LAYER, normed && means, COMPUTE,
 		    { norms, t } },
 		{ "q, k norm rstd", ATTENTION_QK_RSTD, LAYER, normed, COMPUTE, { norms, t } },
 		{ "log-sum-exp", ATTENTION_LSE, LAYER, true, COMPUTE, { lines, z->held } },
-		{ "attention output", ATTENTION_OUT, LAYER, true, ACT, { t, n.q } },
+		{ "attention output", ATTENTION_OUT, LAYER, true, ACT, { t, n.out } },
 		{ "sinks", ATTENTION_SINKS, STEP, c->softmax_type != SOFTMAX_VANILLA, COMPUTE,
 		    { n.count }, FWD | ATTN_BWD },
 		{ "projection output", ATTENTION_PROJ_OUT, LAYER, post, ACT, { r, h } },
 		{ "post norm 1 mean", ATTENTION_POST_MEAN, LAYER, post && means, COMPUTE, { r } },
 		{ "post norm 1 rstd", ATTENTION_POST_RSTD, LAYER, post, COMPUTE, { r } },
-		{ "attention output gradient", ATTENTION_DOUT, STEP, trains, ACT, { t, n.q },
+		{ "attention output gradient", ATTENTION_DOUT, STEP, trains, ACT, { t, n.out },
 		    ATTN_BWD },
 		{ "q, k, v gradient", ATTENTION_DQKV, STEP, trains, ACT, { t, qkv },
 		    ATTN_BWD | QKV_BWD },
@@ -121,7 +141,8 @@ state_context(struct buffer_list *to, const struct sizes *z)
 	bool heads = z->shape->context_form == CONTEXT_HEADS, trains = z->trains, gather = !heads,
 	     gather_trains = gather && trains, heads_train = heads && trains;
 	int64_t c = z->layout->context_parallel_size, t = z->tokens, all = z->all_tokens,
-		kv = 2 * n.kv, qkv = n.q + kv, some = n.q / c, piece = all / (POSITION_RANGES * c);
+		kv = n.k + n.v, qkv = n.q + kv, some = n.out / c,
+		piece = all / (POSITION_RANGES * c);
 	const struct buffer_row rows[] = {
 		{ "gathered k, v", ATTENTION_CONTEXT_KEYS, STEP, gather, ACT, { all, kv },
 		    FWD | ATTN_BWD },
@@ -137,8 +158,8 @@ state_context(struct buffer_list *to, const struct sizes *z)
 		    { all, some }, ATTN_BWD },
 		{ "q, k, v gradient of some heads", ATTENTION_CONTEXT_DQKV, STEP, heads_train, ACT,
 		    { t, qkv }, ATTN_BWD | QKV_BWD },
-		{ "packed heads", ATTENTION_CONTEXT_PACKED, STEP, heads, ACT, { t, qkv + 2 * n.q },
-		    FWD | ATTN_BWD | QKV_BWD },
+		{ "packed heads", ATTENTION_CONTEXT_PACKED, STEP, heads, ACT,
+		    { t, qkv + 2 * n.out }, FWD | ATTN_BWD | QKV_BWD },
 	};
 
 	if (c > 1)
@@ -180,20 +201,24 @@ static void
 buffers(struct buffer_list *to, const struct sizes *z)
 {
 	state_own(to, z);
+	if (z->model->multi_latent_attention)
+		latent_buffers(to, z, heads_of(z).count);
 	state_context(to, z);
 	state_kept(to, z);
 }
 
+/* None read latents in 8 bits. */
 static void
 linears(struct linear_list *to, const struct sizes *z)
 {
 	struct heads n = heads_of(z);
 	const struct linear_row rows[] = {
-		{ FP8_QKV, ATTENTION_Q, ATTENTION_V, n.q + 2 * n.kv, z->hidden, 1 },
-		{ FP8_PROJ, ATTENTION_PROJ, ATTENTION_PROJ, z->hidden, n.q, 1 },
+		{ FP8_QKV, ATTENTION_Q, ATTENTION_V, n.q + n.k + n.v, z->hidden, 1 },
+		{ FP8_PROJ, ATTENTION_PROJ, ATTENTION_PROJ, z->hidden, n.out, 1 },
 	};
 
-	state_linears(to, rows, sizeof rows / sizeof *rows);
+	if (!z->model->multi_latent_attention)
+		state_linears(to, rows, sizeof rows / sizeof *rows);
 }
 
 static const struct block_norm norm = { ATTENTION_NORM, ATTENTION_NORM_BIAS, ATTENTION_NORM_MEAN,
@@ -201,6 +226,10 @@ static const struct block_norm norm = { ATTENTION_NORM, ATTENTION_NORM_BIAS, ATT
 static const struct block_norm post = { ATTENTION_POST_NORM, ATTENTION_POST_NORM_BIAS,
 	ATTENTION_POST_MEAN, ATTENTION_POST_RSTD, ATTENTION_PROJ_OUT, BUF_BRANCH };
 static const struct block_residual residual = { ATTENTION_PROJ_BIAS };
+
+_Static_assert((ATTENTION_CONTEXT_PACKED & ((1 << BLOCK_SHIFT) - 1)) < LATENT_FIRST &&
+	(ATTENTION_POST_NORM_BIAS & ((1 << BLOCK_SHIFT) - 1)) < LATENT_FIRST,
+    "numbers of latents are above all others of the block");
 
 static bool
 in(const struct model_config *c, int64_t layer)
@@ -233,7 +262,7 @@ sent(const struct sizes *z)
 	int64_t c = z->layout->context_parallel_size;
 	bool heads = z->shape->context_form == CONTEXT_HEADS;
 
-	return z->tokens * (c - 1) * 3 * (heads ? (2 * n.q + 2 * n.kv) / c : 2 * n.kv);
+	return z->tokens * (c - 1) * 3 * (heads ? (n.q + n.k + n.v + n.out) / c : n.k + n.v);
 }
 
 /* The share of layers that rotate. */
@@ -254,12 +283,15 @@ work(struct work *w, const struct sizes *z)
 	const struct model_config *c = z->model;
 	struct heads n = heads_of(z);
 	int64_t rows = z->tokens, h = z->hidden;
-	bool normed = c->qk_layernorm;
-	double heads = (double)(n.q + n.kv) * (double)rows, rotated = normed ? 1 : rotating(c);
+	bool latent = c->multi_latent_attention, normed = c->qk_layernorm && !latent;
+	double heads = (double)(n.q + n.k) * (double)rows, rotated = normed ? 1 : rotating(c);
 
-	work_gemm(w, rows, n.q + 2 * n.kv, h);
-	work_gemm(w, rows, h, n.q);
-	w->attention = 4 * (double)rows * keys_seen(c, (double)z->seq) * (double)n.q;
+	if (latent)
+		latent_work(w, z, n.count);
+	else
+		work_gemm(w, rows, n.q + n.k + n.v, h);
+	work_gemm(w, rows, h, n.out);
+	w->attention = 2 * (double)rows * keys_seen(c, (double)z->seq) * (double)(n.q + n.out);
 	work_norm(w, z);
 	work_branch(w, z);
 	w->forward.act += 2 * rotated * heads;
@@ -270,7 +302,7 @@ work(struct work *w, const struct sizes *z)
 	w->sent = (double)sent(z);
 	w->exchanges = 3;
 	w->scatters = 5;
-	w->overlap = true;
+	w->overlap = !latent;
 }
 
 const struct block_kind block_attention = { "attention", in, params, buffers, ATTENTION_INPUT,

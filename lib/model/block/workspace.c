@@ -38,7 +38,8 @@ hopper_serves(const struct model_config *c, const struct train_shape *s, bool ma
 		c->attn_logit_softcapping > 0 };
 
 	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->attention_dropout > 0 ||
-	    s->hopper == HOPPER_NO || (s->hopper == HOPPER_PERHAPS && !maybe))
+	    model_value_dim(c) != c->kv_channels || s->hopper == HOPPER_NO ||
+	    (s->hopper == HOPPER_PERHAPS && !maybe))
 		return false;
 	return s->hopper == HOPPER_NAMED ? hopper_takes(k.head_dim, k.capped)
 					 : hopper_is_fastest(&k, true);
@@ -51,7 +52,7 @@ library_workspace(
     const struct model_config *c, const struct train_shape *s, const struct attention_shape *a)
 {
 	bool others = s->reset_attention_mask || c->attn_logit_softcapping > 0 ||
-	    c->softmax_type != SOFTMAX_VANILLA;
+	    c->softmax_type != SOFTMAX_VANILLA || model_value_dim(c) != c->kv_channels;
 
 	return others ? 0 : attention_workspace(a);
 }

@@ -9,6 +9,8 @@
  *           has the shared memory: flash.cu
  *   plain   the rest, and all of it on a GPU before compute capability 8.0: attention_plain.cu
  *
+ * Values of another width than queries and keys are for the last two.
+ *
  * The choice depends on the shapes, the device and the library alone, and a plan is made once for
  * each shape, so every step and every run takes the same kernels. A plan that needs more memory
  * than the call offers is not used. Gradients of sinks are one more kernel after any of them:
@@ -152,8 +154,8 @@ fits_tensor_cores(const struct call *c)
 	const struct attention *t = c->t;
 	const struct attention_grad *g = c->g;
 
-	return is_half(t->q.dtype) && t->head_dim % 8 == 0 && is_aligned(&t->q) &&
-	    is_aligned(&t->k) && is_aligned(&t->v) && is_aligned(&t->out) &&
+	return is_half(t->q.dtype) && t->head_dim % 8 == 0 && attention_value_dim(t) % 8 == 0 &&
+	    is_aligned(&t->q) && is_aligned(&t->k) && is_aligned(&t->v) && is_aligned(&t->out) &&
 	    (!g ||
 		(is_aligned(&g->dout) && is_aligned(&g->dq) && is_aligned(&g->dk) &&
 		    is_aligned(&g->dv)));
@@ -163,10 +165,18 @@ fits_tensor_cores(const struct call *c)
 static bool
 fits_tiles(const struct attention_cache *cache, const struct call *c)
 {
-	int64_t bytes = flash_attention_shared(c->t->head_dim, c->g != NULL);
+	int widest = (int)int64_max(c->t->head_dim, attention_value_dim(c->t));
+	int64_t bytes = flash_attention_shared(widest, c->g != NULL);
 
 	return cache->tensor_cores && fits_tensor_cores(c) && bytes >= 0 &&
 	    bytes <= cache->shared && c->t->scale > 0 && attention_keys(c->t) < (int64_t)1 << 30;
+}
+
+/* Whether values are as wide as queries and keys. */
+static bool
+is_even(const struct attention *t)
+{
+	return attention_value_dim(t) == t->head_dim;
 }
 
 /* Whether the kernels for Hopper serve: what they take if they were asked for by name, otherwise
@@ -176,7 +186,7 @@ fits_hopper(const struct attention_cache *cache, const struct call *c)
 {
 	struct attention_kind k = { c->t->head_dim, c->t->first.data != NULL, c->t->softcap > 0 };
 
-	if (!cache->hopper || !fits_tensor_cores(c) ||
+	if (!cache->hopper || !fits_tensor_cores(c) || !is_even(c->t) ||
 	    (cache->choice != ATTENTION_HOPPER && !hopper_is_fastest(&k, c->g != NULL)))
 		return false;
 	return c->g ? hopper_attention_takes_bwd(c->g) : hopper_attention_takes(c->t);
@@ -191,8 +201,8 @@ fits_library(const struct attention_cache *cache, const struct call *c)
 	const struct attention *t = c->t;
 	int64_t s = attention_queries(t);
 
-	return cache->dnn && fits_tensor_cores(c) && !t->first.data && t->drop.p == 0 &&
-	    t->softcap == 0 && !t->sink.data && s > 1 &&
+	return cache->dnn && fits_tensor_cores(c) && is_even(t) && !t->first.data &&
+	    t->drop.p == 0 && t->softcap == 0 && !t->sink.data && s > 1 &&
 	    (window_of(t) == 0 || cache->dnn->version != 91400) && t->lse.stride[0] == s &&
 	    (!c->g || c->g->delta.stride[0] == s);
 }
@@ -322,20 +332,9 @@ run_plan(struct stream *st, const struct entry *p, const struct call *c, const s
 static void
 check(const struct attention *t)
 {
-	ops_require(t->micro_batch > 0 && t->q.shape[0] % t->micro_batch == 0 && t->head_dim > 0 &&
-	    t->head_dim <= CU_HEAD_MAX);
-	ops_require(t->num_groups > 0 && t->num_heads % t->num_groups == 0);
-	ops_require(t->q.shape[1] == (int64_t)t->num_heads * t->head_dim &&
-	    tensor_same_shape(&t->q, &t->out));
-	ops_require(t->k.shape[1] == (int64_t)t->num_groups * t->head_dim &&
-	    tensor_same_shape(&t->k, &t->v));
-	ops_require(t->k.shape[0] >= t->q.shape[0] && t->k.shape[0] % t->micro_batch == 0);
-	ops_require(t->lse.dtype == DTYPE_F32 &&
-	    t->lse.shape[0] == (int64_t)t->micro_batch * t->num_heads &&
-	    t->lse.shape[1] == attention_queries(t));
-	ops_require(!t->first.data ||
-	    (t->first.dtype == DTYPE_I32 && tensor_elements(&t->first) == t->q.shape[0]));
-	ops_require(attention_is_of_heads(t, &t->sink));
+	ops_require(t->head_dim > 0 && t->head_dim <= CU_HEAD_MAX && attention_value_dim(t) > 0 &&
+	    attention_value_dim(t) <= CU_HEAD_MAX);
+	ops_require(attention_shapes_fit(t) && t->lse.dtype == DTYPE_F32);
 }
 
 /* Whether an implementation may serve a pass. A backward pass that Hopper's kernels do not take is
@@ -395,11 +394,7 @@ cuda_attention_bwd(struct stream *st, const struct attention_grad *t)
 	struct call c = { &t->fwd, t };
 
 	check(&t->fwd);
-	ops_require(tensor_same_shape(&t->fwd.q, &t->dout) && tensor_same_shape(&t->fwd.q, &t->dq));
-	ops_require(tensor_same_shape(&t->fwd.lse, &t->delta) && t->delta.dtype == DTYPE_F32);
-	ops_require(tensor_same_shape(&t->fwd.k, &t->dk) && tensor_same_shape(&t->fwd.k, &t->dv));
-	ops_require(
-	    attention_is_of_heads(&t->fwd, &t->dsink) && (t->fwd.sink.data || !t->dsink.data));
+	ops_require(attention_gradients_fit(t) && t->delta.dtype == DTYPE_F32);
 	if (attention_queries(&t->fwd) == 0)
 		return;
 	run(st, &c);

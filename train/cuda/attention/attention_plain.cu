@@ -81,7 +81,7 @@ load_tile(const struct attn &a, struct tile<T> to, const struct tensor &t, int64
 			T x;
 
 			put(&x, 0.0f);
-			if (i < rows && c < a.d)
+			if (i < rows && c < t.shape[1])
 				x = head_row<T>(a, t, first + i, head)[c];
 			to.p[i * to.ld + c] = x;
 		}
@@ -178,9 +178,9 @@ store_part(
 		for (int j = 0; j < PAIRS; j++) {
 			int c = 2 * (tx + SIDE * j);
 
-			if (position < a.s && c < a.d)
+			if (position < a.s && c < t.shape[1])
 				put(head_row<T>(a, t, position, head) + c, p->acc[i][j].x);
-			if (position < a.s && c + 1 < a.d)
+			if (position < a.s && c + 1 < t.shape[1])
 				put(head_row<T>(a, t, position, head) + c + 1, p->acc[i][j].y);
 		}
 	}
@@ -385,7 +385,7 @@ delta_kernel(struct attn a)
 
 	if (query >= a.s)
 		return;
-	for (int c = threadIdx.x % 32; c < a.d; c += 32)
+	for (int c = threadIdx.x % 32; c < a.out.shape[1]; c += 32)
 		sum += to_float(head_row<T>(a, a.dout, query, head)[c]) *
 		    to_float(head_row<T>(a, a.out, query, head)[c]);
 	sum = warp_sum(sum);

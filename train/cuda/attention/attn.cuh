@@ -8,7 +8,8 @@
 
 /* A kernel's arguments, in any pass. blockIdx.z is the sample. Queries and keys are addressed by
  * position: tensors with a row per query begin at position `begin`, and their data pointers are
- * shifted to position 0. */
+ * shifted to position 0. The columns of a tensor are those of one of its heads: d, or fewer of
+ * queries and keys or of what is of values. */
 struct attn {
 	struct tensor out, lse, q, k, v, dout, dq, dk, dv, delta;
 	const int32_t *first; /* of each query, or NULL: a sample is one document */
@@ -37,25 +38,34 @@ by_position(const struct attn *a, const struct tensor *t)
 	return tensor_before(t, a->begin * a->b * t->stride[0]);
 }
 
+/* The same with columns of one head. */
+static inline struct tensor
+by_head(struct tensor t, int columns)
+{
+	t.shape[1] = columns;
+	return t;
+}
+
 /* The arguments of the forward pass, without gradients. The shapes have been checked. */
 static inline struct attn
 attn_of(const struct attention *t)
 {
 	struct attn a = {};
+	int e = attention_value_dim(t);
 
 	a.begin = attention_first_query(t);
 	a.b = t->micro_batch;
-	a.out = by_position(&a, &t->out);
+	a.out = by_head(by_position(&a, &t->out), e);
 	a.lse = tensor_before(&t->lse, a.begin);
-	a.q = by_position(&a, &t->q);
-	a.k = t->k;
-	a.v = t->v;
+	a.q = by_head(by_position(&a, &t->q), t->head_dim);
+	a.k = by_head(t->k, t->head_dim);
+	a.v = by_head(t->v, e);
 	if (t->first.data)
 		a.first = (const int32_t *)t->first.data - a.begin * a.b;
 	a.sink = (const float *)t->sink.data;
 	a.n = t->num_heads;
 	a.g = t->num_groups;
-	a.d = t->head_dim;
+	a.d = t->head_dim > e ? t->head_dim : e;
 	a.s = attention_keys(t);
 	a.window = t->window;
 	a.scale = (float)t->scale;
@@ -73,10 +83,10 @@ attn_grad_of(const struct attention_grad *t)
 {
 	struct attn a = attn_of(&t->fwd);
 
-	a.dout = by_position(&a, &t->dout);
-	a.dq = by_position(&a, &t->dq);
-	a.dk = t->dk;
-	a.dv = t->dv;
+	a.dout = by_head(by_position(&a, &t->dout), (int)a.out.shape[1]);
+	a.dq = by_head(by_position(&a, &t->dq), (int)a.q.shape[1]);
+	a.dk = by_head(t->dk, (int)a.k.shape[1]);
+	a.dv = by_head(t->dv, (int)a.v.shape[1]);
 	a.delta = tensor_before(&t->delta, a.begin);
 	return a;
 }
@@ -86,7 +96,7 @@ template <typename T>
 static __device__ inline T *
 head_row(const struct attn &a, const struct tensor &t, int64_t position, int head)
 {
-	return row_of<T>(t, position * a.b + blockIdx.z) + (int64_t)head * a.d;
+	return row_of<T>(t, position * a.b + blockIdx.z) + head * t.shape[1];
 }
 
 /* Element of lse and delta. */

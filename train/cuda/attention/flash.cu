@@ -26,13 +26,21 @@ flash_attention_shared(int head_dim, bool backward)
 	return w ? w->pass[backward].shared : -1;
 }
 
+static int
+widest(const struct attention *t)
+{
+	int e = attention_value_dim(t);
+
+	return t->head_dim > e ? t->head_dim : e;
+}
+
 /* The caller has asked flash_attention_shared and checked types and alignment. */
 void
 flash_attention_fwd(struct stream *st, const struct attention *t)
 {
 	struct attn a = attn_of(t);
 
-	choose(t->head_dim)->pass[0].run(st, &a, t->q.dtype);
+	choose(widest(t))->pass[0].run(st, &a, t->q.dtype);
 	cu_launched(st, "attention_fwd");
 }
 
@@ -42,6 +50,6 @@ flash_attention_bwd(struct stream *st, const struct attention_grad *t)
 {
 	struct attn a = attn_grad_of(t);
 
-	choose(t->fwd.head_dim)->pass[1].run(st, &a, t->fwd.q.dtype);
+	choose(widest(&t->fwd))->pass[1].run(st, &a, t->fwd.q.dtype);
 	cu_launched(st, "attention_bwd");
 }

@@ -58,8 +58,8 @@ template <typename T, int D, int ROWS, int THREADS>
 static __device__ inline void
 copy_rows(const struct attn &a, uint32_t to, const struct tensor &t, int first, int head)
 {
-	copy_tile<T, D, ROWS, THREADS>(
-	    to, head_row<T>(a, t, first, head), (int64_t)a.b * t.stride[0], (int)a.s - first, a.d);
+	copy_tile<T, D, ROWS, THREADS>(to, head_row<T>(a, t, first, head),
+	    (int64_t)a.b * t.stride[0], (int)a.s - first, (int)t.shape[1]);
 }
 
 /* c[i] = rows of x from `row` on times rows 8 i .. of the STEP rows of y. */
@@ -168,7 +168,7 @@ store_rows(const struct attn &a, const struct tensor &t, struct spot at, const f
 
 #pragma unroll
 	for (int i = 0; i < D / 8; i++) {
-		if (8 * i >= a.d)
+		if (8 * i >= t.shape[1])
 			continue;
 		if (row < a.s)
 			*(uint32_t *)(to + 8 * i) =

@@ -48,7 +48,7 @@ __launch_bounds__(CU_THREADS) flash_delta_kernel(const struct attn a)
 	int head = blockIdx.y;
 	float sum = 0;
 
-	for (int c = threadIdx.x % 16 * 8; query < a.s && c < a.d; c += 128) {
+	for (int c = threadIdx.x % 16 * 8; query < a.s && c < a.out.shape[1]; c += 128) {
 		uint4 u = *(const uint4 *)(head_row<T>(a, a.dout, query, head) + c);
 		uint4 w = *(const uint4 *)(head_row<T>(a, a.out, query, head) + c);
 		T x[8], y[8];
