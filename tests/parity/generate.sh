@@ -65,6 +65,9 @@ set -- "2 --expert-model-parallel-size 2" \
 	"4 $(layout 2 1) --sequence-parallel --expert-model-parallel-size 2"
 [ -z "$ALL" ] || set -- "$@" "4 $(layout 1 2) --expert-model-parallel-size 2"
 same experts "$@"
+model="$llama --num-query-groups 8 --multi-latent-attention --kv-lora-rank 12 --qk-head-dim 4
+	--qk-pos-emb-head-dim 2 --v-head-dim 6 --qk-layernorm"
+same latents "2 $(layout 2 1)"
 
 ends 2 2 $(context 2) --load run $words --prompts prompt
 grep -q -- '--context-parallel-size 2: context ranks keep no keys: must be 1 with --generate' \

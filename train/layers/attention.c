@@ -385,6 +385,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	make_sinks(l, s);
 	if (has_latents(s)) {
 		latent_forward(l, s, &att, &in.x);
+		keep_all(l, s, &att);
 		context->begin(s, &att);
 	} else if (q_alone(s, in.fp8)) {
 		make_heads(l, s, &in, HEADS_KV);

@@ -84,13 +84,13 @@ attention_value_dim(const struct attention *a)
 static inline bool
 attention_shapes_fit(const struct attention *a)
 {
-	int64_t e = attention_value_dim(a);
+	int64_t width = attention_value_dim(a);
 
 	return a->micro_batch > 0 && a->num_groups > 0 && a->num_heads % a->num_groups == 0 &&
 	    a->q.shape[0] % a->micro_batch == 0 && a->k.shape[0] % a->micro_batch == 0 &&
 	    a->q.shape[1] == (int64_t)a->num_heads * a->head_dim &&
 	    a->k.shape[1] == (int64_t)a->num_groups * a->head_dim &&
-	    a->v.shape[1] == a->num_groups * e && a->out.shape[1] == a->num_heads * e &&
+	    a->v.shape[1] == a->num_groups * width && a->out.shape[1] == a->num_heads * width &&
 	    a->v.shape[0] == a->k.shape[0] && a->out.shape[0] == a->q.shape[0] &&
 	    a->k.shape[0] >= a->q.shape[0] &&
 	    a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads &&

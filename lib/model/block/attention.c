@@ -185,12 +185,13 @@ stage_layers(const struct sizes *z)
 static void
 state_kept(struct buffer_list *to, const struct sizes *z)
 {
-	int64_t kv = heads_of(z).kv, rows = z->shape->kept_positions * z->shape->micro_batch_size;
+	struct heads n = heads_of(z);
+	int64_t rows = z->shape->kept_positions * z->shape->micro_batch_size;
 	const struct buffer_row buffers[] = {
 		{ "kept keys", ATTENTION_KEPT_KEYS, RUN, true, ACT,
-		    { stage_layers(z) * rows, kv } },
+		    { stage_layers(z) * rows, n.k } },
 		{ "kept values", ATTENTION_KEPT_VALUES, RUN, true, ACT,
-		    { stage_layers(z) * rows, kv } },
+		    { stage_layers(z) * rows, n.v } },
 	};
 
 	if (rows)
