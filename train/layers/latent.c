@@ -31,6 +31,12 @@ has_latent_of_q(const struct step *s)
 	return s->e->plan.model.q_lora_rank > 0;
 }
 
+static int
+up_of_q(const struct step *s)
+{
+	return has_latent_of_q(s) ? of_q.up : LATENT_Q_WHOLE;
+}
+
 /* The columns of t that are normed, and those after them, which rotate. */
 static struct tensor
 normed_part(const struct tensor *t, const struct tensor *weight)
@@ -113,7 +119,7 @@ make_queries(
 {
 	struct linear up = { .x = has_latent_of_q(s) ? norm_latent(l, s, &of_q) : gather_rows(s, x),
 		.y = a->q,
-		.weight = engine_weight(s->e, l->block->layer, of_q.up) };
+		.weight = engine_weight(s->e, l->block->layer, up_of_q(s)) };
 
 	forward_gemm(s, &up);
 	rotate(l, s, &a->q, a->num_heads, false);
@@ -139,11 +145,11 @@ latent_forward(
 
 /* From dy, the gradient of what `from` [R,w] is projected up to, that of the weight. */
 static void
-up_gradient(const struct layer *l, struct step *s, const struct role *r, const struct tensor *dy,
+up_gradient(const struct layer *l, struct step *s, int weight, const struct tensor *dy,
     const struct tensor *from)
 {
 	struct tensor all = gather_rows(s, from),
-		      dweight = engine_grad(s->e, l->block->layer, r->up);
+		      dweight = engine_grad(s->e, l->block->layer, weight);
 	struct linear_grad up = {
 		.dy = *dy, .x = tensor_columns(&all, 0, dweight.shape[1]), .dweight = dweight
 	};
@@ -195,11 +201,11 @@ queries_backward(const struct layer *l, struct step *s, const struct tensor *dq,
 		      to = latent ? layer_buffer(l, s, of_q.dnormed) : *dx;
 	struct linear_grad up = { .dx = partial_sums(s, &to),
 		.dy = *dq,
-		.weight = engine_weight(s->e, l->block->layer, of_q.up) };
+		.weight = engine_weight(s->e, l->block->layer, up_of_q(s)) };
 
 	input_gradient(s, &up);
 	scatter_sums(s, &to);
-	up_gradient(l, s, &of_q, dq, &from);
+	up_gradient(l, s, up_of_q(s), dq, &from);
 	if (latent)
 		down_backward(l, s, &of_q, x, dx, false);
 }
@@ -224,7 +230,7 @@ keys_backward(const struct layer *l, struct step *s, const struct attention_grad
 	rotate(l, s, &h.drope, 1, true);
 	input_gradient(s, &up);
 	scatter_sums(s, &to);
-	up_gradient(l, s, &of_kv, &h.dkv, &from);
+	up_gradient(l, s, of_kv.up, &h.dkv, &from);
 	down_backward(l, s, &of_kv, x, dx, true);
 }
 

@@ -15,7 +15,7 @@
 #define NAMES_LATENT \
 	{ "self_attention.linear_q_down_proj.weight", \
 	    "model.layers.%d.self_attn.q_a_proj.weight", false }, \
-	{ "self_attention.q_layernorm.weight", \
+	{ "self_attention.q_latent_layernorm.weight", \
 	    "model.layers.%d.self_attn.q_a_layernorm.weight", false }, \
 	{ "self_attention.linear_q_up_proj.weight", \
 	    "model.layers.%d.self_attn.q_b_proj.weight", false }, \
@@ -23,7 +23,7 @@
 	    "model.layers.%d.self_attn.q_proj.weight", false }, \
 	{ "self_attention.linear_kv_down_proj.weight", \
 	    "model.layers.%d.self_attn.kv_a_proj_with_mqa.weight", false }, \
-	{ "self_attention.kv_layernorm.weight", \
+	{ "self_attention.kv_latent_layernorm.weight", \
 	    "model.layers.%d.self_attn.kv_a_layernorm.weight", false }, \
 	{ "self_attention.linear_kv_up_proj.weight", \
 	    "model.layers.%d.self_attn.kv_b_proj.weight", false }
