@@ -3,6 +3,7 @@
 #include "lib/base/prog.h"
 #include "shard/maps.h"
 #include "shard/options.h"
+#include "shard/where.h"
 
 #include <stdlib.h>
 
@@ -146,28 +147,23 @@ run_repair(const void *cfg, int argc, char **argv, struct err *e)
 	return shard_repair(&c, argv[0], stdout, e);
 }
 
-static int
-run_maps(int (*run)(const struct maps_config *, FILE *, struct str *, struct err *),
-    const void *cfg, int argc, char **argv, struct err *e)
-{
-	struct maps_config c = *(const struct maps_config *)cfg;
-	struct str notes = { 0 };
-	char *lists = NULL;
-	int rc = CLI_USAGE;
-
-	if (shard_no_operands(argc, argv, e) == 0 && shard_maps_load(&c, &lists, e) == 0 &&
-	    shard_maps_check(&c, e) == 0)
-		rc = run(&c, stdout, &notes, e);
-	cli_say(&notes, note);
-	free(lists);
-	return rc;
-}
-
+/* Everything wrong with the options is reported before a file is opened. */
 /* clang-format off */
-#define RUN_MAPS(n) static int run_##n(const void *cfg, int argc, char **argv, struct err *e) \
-	{ return run_maps(shard_##n, cfg, argc, argv, e); }
-RUN_MAPS(index)
-RUN_MAPS(blend)
+#define RUN_MAPS(n, c) static int run_##n(const void *cfg, int argc, char **argv, struct err *e) { \
+	struct c##_config x = *(const struct c##_config *)cfg; \
+	struct str notes = { 0 }; \
+	char *lists = NULL; \
+	int rc = CLI_USAGE; \
+	if (shard_no_operands(argc, argv, e) == 0 && \
+	    shard_maps_load((struct maps_config *)(void *)&x, &lists, e) == 0 && \
+	    shard_##c##_check(&x, e) == 0) \
+		rc = shard_##n(&x, stdout, &notes, e); \
+	cli_say(&notes, note); \
+	free(lists); \
+	return rc; }
+RUN_MAPS(index, maps)
+RUN_MAPS(blend, maps)
+RUN_MAPS(where, where)
 #define VERB(n, c, o, ...) &(const struct verb){ .name = #n, .operands = o, \
 	.opts = shard_##n##_opts, .cfg_size = sizeof(struct c##_config), .run = run_##n, \
 	.summary = __VA_ARGS__ }
@@ -179,6 +175,8 @@ static const struct verb *const verbs[] = {
 	VERB(head, head, "PREFIX", "print documents as token ids or text", .common = COMMON_HEAD),
 	VERB(sample, sample, "", "print training samples, or which rank reads which",
 	    .common = COMMON_SAMPLE),
+	VERB(where, where, "", "print what an iteration of a run read, or which read a document",
+	    .common = COMMON_WHERE),
 	VERB(cat, cat, "PREFIX ...", "merge datasets into one"),
 	VERB(split, split, "PREFIX", "cut a dataset into several"),
 	VERB(mask, mask, "PREFIX", "take documents out of the loss of training"),

@@ -10,37 +10,51 @@
 
 #include <stdlib.h>
 
-/* The last column of a row, in either form. Text is a JSON string, since it may hold tabs and line
- * feeds; malformed UTF-8, from a truncated character, becomes U+FFFD. */
+/* *t is NULL when the options name no tokenizer. */
 int
-shard_add_ids(
-    const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e)
+shard_tokenizer(const struct tokenizer_spec *spec, struct tokenizer **t, struct err *e)
+{
+	*t = NULL;
+	if (!spec->type && !spec->model && !spec->vocab && !spec->merges)
+		return 0;
+	*t = tokenizer_open(spec, e);
+	return *t ? 0 : -1;
+}
+
+int
+shard_add_text(const struct tokenizer *t, const struct shard_ids *ids, size_t most, struct str *out,
+    struct err *e)
 {
 	struct str text = { 0 }, clean = { 0 };
 	struct token_ids known = { 0 };
-	struct tokenizer_worker *w;
-	int rc;
+	struct tokenizer_worker *w = tokenizer_worker_new(t);
+	int rc = tokenizer_check_ids(t, ids->id, (size_t)ids->count, &known, e);
 
-	if (!t) {
-		for (int64_t i = 0; i < count; i++)
-			str_addf(out, i ? " %lld" : "%lld", (long long)ids[i]);
-		str_addc(out, '\n');
-		return 0;
-	}
-	w = tokenizer_worker_new(t);
-	rc = tokenizer_check_ids(t, ids, (size_t)count, &known, e);
 	if (rc == 0)
 		rc = tokenizer_decode(w, &known, false, &text, e);
 	if (rc == 0) {
-		utf8_repair(text.buf, text.len, &clean);
+		utf8_repair(text.buf, text.len < most ? text.len : most, &clean);
 		str_add_json(out, clean.buf, clean.len);
-		str_addc(out, '\n');
 	}
 	tokenizer_worker_free(w);
 	token_ids_release(&known);
 	str_release(&text);
 	str_release(&clean);
 	return rc;
+}
+
+/* The last column of a row, in either form. Text is a JSON string, since it may hold tabs and line
+ * feeds; malformed UTF-8, from a truncated character, becomes U+FFFD. */
+int
+shard_add_ids(
+    const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e)
+{
+	if (t && shard_add_text(t, &(struct shard_ids){ ids, count }, SIZE_MAX, out, e) < 0)
+		return -1;
+	for (int64_t i = 0; i < count && !t; i++)
+		str_addf(out, i ? " %lld" : "%lld", (long long)ids[i]);
+	str_addc(out, '\n');
+	return 0;
 }
 
 /* The row being built. Each is printed when it is complete, the first one after the column

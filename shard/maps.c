@@ -245,7 +245,7 @@ shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 		str_release(&tokenizer);
 		return -1;
 	}
-	stage_first = find_stages(c, &paths);
+	stage_first = r->stage_first ? NULL : find_stages(c, &paths);
 	cfg = (struct blend_config){
 		.samples = {
 			.split = c->split,
@@ -257,13 +257,16 @@ shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 			.tokenizer_json = tokenizer.buf,
 			.cache_dir = c->cache_dir,
 			.write_cache = r->write,
+			.trust_cache = r->trust,
 		},
+		.kept = r->kept,
 		.surplus = c->surplus,
 		.pool = pool_new((int)(c->threads ? c->threads : threads)),
 		.plan_only = r->plan_only,
-		.stage_first = stage_first,
+		.stage_first = r->stage_first ? r->stage_first : stage_first,
 	};
-	o.corpora = corpora_open(&paths, NULL, cfg.pool, e);
+	o.corpora =
+	    corpora_open(&paths, &(struct dataset_options){ .mask = r->masks }, cfg.pool, e);
 	if (o.corpora)
 		rc = r->write ? write_splits(r, &o, &cfg, e) : run_splits(r, &o, &cfg, e);
 	str_release(&tokenizer);

@@ -50,6 +50,12 @@ struct maps_run {
 	FILE *out;
 	/* printed before the first split that is present; NULL: row does it */
 	const char *head;
+	/* of a run that reads these data: how orders continue, by the corpora of the training list,
+	 * and where stages begin, samples of the order; NULL: as they follow from the options */
+	const struct blend_kept *kept;
+	const int64_t *stage_first;
+	bool trust;      /* as in samples_config: the run has checked its maps */
+	bool masks;      /* opens the masks of the corpora */
 	const void *ctx; /* the caller's */
 	int (*row)(const struct maps_run *, const struct blend *, enum split, struct err *);
 };

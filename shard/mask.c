@@ -73,19 +73,21 @@ place_spans(struct masking *m, const struct mask_span *span, const char *list, s
 }
 
 static int
-read_list(struct masking *m, const char *path, struct err *e)
+read_list(struct masking *m, const struct mask_config *c, struct err *e)
 {
-	struct mask_span *span = NULL;
+	const char *path = c->documents;
+	struct mask_list list = { 0 };
 	char *text;
 	size_t len;
 	int rc;
 
 	if (io_read_regular(path, LIST_MAX, &text, &len, e) < 0)
 		return -1;
-	rc = mask_list_parse(text, len, path, &span, &m->stretches, e);
+	rc = mask_list_parse(text, len, path, c->corpus, &list, e);
+	m->stretches = list.count;
 	if (rc == 0)
-		rc = place_spans(m, span, path, e);
-	free(span);
+		rc = place_spans(m, list.span, path, e);
+	free(list.span);
 	free(text);
 	return rc;
 }
@@ -207,7 +209,7 @@ open_masked(const struct mask_config *c, const char *prefix, struct err *e)
 static int
 write_mask(const struct mask_config *c, struct masking *m, const char *name, struct err *e)
 {
-	int rc = read_list(m, c->documents, e);
+	int rc = read_list(m, c, e);
 
 	if (rc == 0 && dataset_check_target(name, c->force, e) < 0)
 		rc = -1;

@@ -36,34 +36,99 @@ take_line(const char *p, const char *end, struct mask_span *s)
 	return s->first < 0 || s->count < 0 || p < end ? -1 : 0;
 }
 
-int
-mask_list_parse(const char *text, size_t len, const char *name, struct mask_span **out,
-    int64_t *count, struct err *e)
+/* A column of a line of a table: its bytes up to the next tab. */
+static bool
+take_column(const char *p, const char *end, int column, const char **out, size_t *len)
 {
-	static const char head[] = "document";
+	for (; column > 0 && p; column--) {
+		p = memchr(p, '\t', (size_t)(end - p));
+		p = p ? p + 1 : NULL;
+	}
+	if (!p)
+		return false;
+	*out = p;
+	p = memchr(p, '\t', (size_t)(end - p));
+	*len = (size_t)((p ? p : end) - *out);
+	return true;
+}
+
+/* Columns of `mshard where`, in the order of its header. */
+enum { CORPUS = 4, DOCUMENT = 5, FIRST = 7, COUNT = 8 };
+
+static bool
+take_field(const char *p, const char *end, int column, int64_t *out)
+{
+	const char *at;
+	size_t len;
+
+	if (!take_column(p, end, column, &at, &len) || len == 0)
+		return false;
+	*out = take_number(&at, at + len);
+	return *out >= 0;
+}
+
+/* A line of a table: 1 with its span, 0 when it is of another corpus, -1 when it is no such
+ * line. */
+static int
+take_row(const char *p, const char *end, const char *corpus, struct mask_span *s)
+{
+	const char *name;
+	size_t len;
+
+	if (!take_column(p, end, CORPUS, &name, &len) ||
+	    !take_field(p, end, DOCUMENT, &s->document) || !take_field(p, end, FIRST, &s->first) ||
+	    !take_field(p, end, COUNT, &s->count))
+		return -1;
+	return len == strlen(corpus) && !memcmp(name, corpus, len);
+}
+
+/* Whether a text begins with a word. */
+static bool
+begins(const char *text, const char *end, const char *word)
+{
+	return (size_t)(end - text) >= strlen(word) && !memcmp(text, word, strlen(word));
+}
+
+int
+mask_list_parse(const char *text, size_t len, const char *name, const char *corpus,
+    struct mask_list *out, struct err *e)
+{
 	const char *end = text + len;
+	bool table = begins(text, end, "iteration");
 	int64_t cap = 0;
 	long line = 1;
 
-	*out = NULL;
-	*count = 0;
+	*out = (struct mask_list){ 0 };
+	if (table && !corpus)
+		return err_at(e, name, 0,
+		    "a table of several datasets: --corpus says of which its "
+		    "rows are read");
+	if (corpus && !table)
+		return err_at(e, name, 0,
+		    "--corpus: is for a table of mshard where, which begins "
+		    "with the word iteration");
 	for (const char *p = text, *stop; p < end; p = stop + 1, line++) {
 		const char *feed = memchr(p, '\n', (size_t)(end - p)), *last;
+		int taken = 1;
 
 		stop = feed ? feed : end;
 		last = stop > p && stop[-1] == '\r' ? stop - 1 : stop;
-		if (last == p ||
-		    (line == 1 && (size_t)(last - p) >= sizeof head - 1 &&
-			!memcmp(p, head, sizeof head - 1)))
+		if (last == p || (line == 1 && (table || begins(p, last, "document"))))
 			continue;
-		if (*count == cap) {
+		if (out->count == cap) {
 			cap = 2 * cap + 64;
-			*out = mem_realloc(*out, (size_t)cap, sizeof **out);
+			out->span = mem_realloc(out->span, (size_t)cap, sizeof *out->span);
 		}
-		if (take_line(p, last, &(*out)[*count]) < 0)
+		if (table)
+			taken = take_row(p, last, corpus, &out->span[out->count]);
+		else if (take_line(p, last, &out->span[out->count]) < 0)
+			taken = -1;
+		if (taken < 0)
 			return err_at(e, name, line,
-			    "must be a document, or document, first token and number of tokens");
-		++*count;
+			    table ? "no row of mshard where"
+				  : "must be a document, or document, first token and number of "
+				    "tokens");
+		out->count += taken;
 	}
 	return 0;
 }

@@ -2,7 +2,9 @@
  * mask_list.h - a list of documents, or of spans of them
  *
  * A line is a document number, or document, first token and number of tokens, separated by blanks
- * or tabs. A first line that begins with the word document is a header.
+ * or tabs. A first line that begins with the word document is a header. A table that begins with
+ * the word iteration is one of `mshard where`: its columns corpus, document, first and count are
+ * read.
  */
 #ifndef SHARD_MASK_LIST_H
 #define SHARD_MASK_LIST_H
@@ -16,8 +18,14 @@ struct mask_span {
 	int64_t document, first, count; /* count -1: to the end of the document */
 };
 
-/* Reads all lines; free() *out. -1 with the line that is wrong. */
-int mask_list_parse(const char *text, size_t len, const char *name, struct mask_span **out,
-    int64_t *count, struct err *e);
+/* The list; free() *span. */
+struct mask_list {
+	struct mask_span *span;
+	int64_t count;
+};
+/* Reads all lines, of a table those of a corpus; NULL: none is named. -1 with the line that is
+ * wrong. */
+int mask_list_parse(const char *text, size_t len, const char *name, const char *corpus,
+    struct mask_list *out, struct err *e);
 
 #endif

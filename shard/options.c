@@ -5,7 +5,9 @@
  * Names are Megatron-LM's wherever it has the option.
  */
 #include "lib/token/options.h"
+#include "shard/maps_options.h"
 #include "shard/options.h"
+#include "shard/where.h"
 
 #include <stddef.h>
 
@@ -57,91 +59,6 @@ const struct opt shard_head_opts[] = {
 	TOKENIZER_OPTS, OPT_END
 };
 
-/* The rows of a struct maps_config, at an offset in the verb's own config. */
-/* clang-format off */
-#define MAPS(base, field) .off = (base) + offsetof(struct maps_config, field)
-#define MAPS_OPTS(base) \
-	{ .name = "data-path", .type = OPT_LIST, MAPS(base, paths.data_path), \
-	  .unit = "[WEIGHT] PREFIX", \
-	  .help = "datasets of all splits, spelled as for training: the names of the maps depend " \
-	  "on it" }, \
-	{ .name = "data-args-path", .type = OPT_STRING, MAPS(base, paths.data_args_path), \
-	  .unit = "FILE", \
-	  .help = "the words of --data-path from a file" }, \
-	{ .name = "data-schedule", .type = OPT_STRING, MAPS(base, paths.data_schedule), \
-	  .unit = "FILE", \
-	  .help = "datasets whose weights change at given tokens: a line for each stage of " \
-	  "training" }, \
-	{ .name = "train-data-path", .type = OPT_LIST, MAPS(base, paths.split_path[SPLIT_TRAIN]), \
-	  .unit = "[WEIGHT] PREFIX", \
-	  .help = "datasets only of training, whole; --split does not apply" }, \
-	{ .name = "valid-data-path", .type = OPT_LIST, MAPS(base, paths.split_path[SPLIT_VALID]), \
-	  .unit = "[WEIGHT] PREFIX", \
-	  .help = "the same for validation" }, \
-	{ .name = "test-data-path", .type = OPT_LIST, MAPS(base, paths.split_path[SPLIT_TEST]), \
-	  .unit = "[WEIGHT] PREFIX", \
-	  .help = "the same for the test" }, \
-	{ .name = "per-split-data-args-path", .type = OPT_STRING, \
-	  MAPS(base, paths.per_split_data_args_path), .unit = "FILE", \
-	  .help = "all three from a JSON object with the keys train, valid and test" }, \
-	{ .name = "split", .type = OPT_STRING, MAPS(base, split), .unit = "SHARES", \
-	  .def = "969, 30, 1", \
-	  .help = "shares of training, validation and test; the names depend on the text" }, \
-	{ .name = "seq-length", .type = OPT_INT, MAPS(base, seq_length), .min = 1, \
-	  .max = 2147483646, .unit = "tokens", \
-	  .help = "tokens per sample" }, \
-	{ .name = "seed", .type = OPT_INT, MAPS(base, seed), .max = 4294967295.0, .def = "1234", \
-	  .help = "seed of the shuffles" }, \
-	{ .name = "num-samples", .type = OPT_STRING, MAPS(base, num_samples), \
-	  .unit = "TRAIN,VALID,TEST", .def = "all,all,all", \
-	  .help = "samples wanted from each split; all means one epoch" }, \
-	{ .name = "mid-level-dataset-surplus", .type = OPT_NUMBER, MAPS(base, surplus), \
-	  .max = 1e6, .def = "0.005", \
-	  .unit = "fraction", \
-	  .help = "how much more than its share each corpus of a weighted blend is asked for" }, \
-	{ .name = "no-add-extra-token-to-sequence", .type = OPT_UNFLAG, \
-	  MAPS(base, add_extra_token), \
-	  .help = "samples do not overlap by the token that is the last label" }, \
-	{ .name = "no-drop-last-partial-validation-sequence", .type = OPT_UNFLAG, \
-	  MAPS(base, drop_last_partial), \
-	  .help = "validation keeps its last sample even when it is not full" }, \
-	{ .name = "sample-packing", .type = OPT_CHOICE, MAPS(base, packing), \
-	  .choices = sample_packing_names, .def = "cut", \
-	  .help = "samples: sequences laid end to end and cut, or whole ones that fill them " \
-	  "best" }, \
-	{ .name = "long-documents", .type = OPT_CHOICE, MAPS(base, long_documents), \
-	  .choices = long_documents_names, .def = "cut", \
-	  .help = "of best-fit: sequences longer than a sample are cut into pieces, truncated, " \
-	  "or left out" }, \
-	{ .name = "data-cache-path", .type = OPT_STRING, MAPS(base, cache_dir), .unit = "DIR", \
-	  .help = "where the maps go; without it PREFIX/cache/GPTDataset_indices, and blends are " \
-	  "not kept" }, \
-	{ .name = "num-dataset-builder-threads", .type = OPT_INT, MAPS(base, threads), \
-	  .max = 1024, .unit = "threads", \
-	  .help = "corpora built in parallel; 0: the number of cores, up to 16" }
-#define MAPS_BATCH_OPTS(base) \
-	{ .type = OPT_GROUP, .help = "The batches of the run" }, \
-	{ .name = "global-batch-size", .type = OPT_INT, MAPS(base, global_batch_size), .min = 1, \
-	  .max = 1e9, .unit = "samples", \
-	  .help = "samples per iteration, over all ranks" }, \
-	{ .name = "rampup-batch-size", .type = OPT_LIST, MAPS(base, rampup), .unit = "N", \
-	  .help = "START INCREMENT SAMPLES: the batch grows linearly, as in training" }, \
-	{ .name = "step-batch-size-schedule", .type = OPT_STRING, MAPS(base, step_schedule), \
-	  .unit = "\"TOKENS:SIZE ...\"", \
-	  .help = "the batch by consumed tokens, as in training" }
-#define MAPS_TOKENIZER_OPTS(base) \
-	{ .type = OPT_GROUP, .help = "The tokenizer in the names of the maps" }, \
-	{ .name = "tokenizer-class", .type = OPT_STRING, MAPS(base, tokenizer_class), \
-	  .unit = "NAME", \
-	  .help = "Python class; without it MegatronTokenizerText" }, \
-	{ .name = "tokenizer-path", .type = OPT_STRING, MAPS(base, tokenizer_path), \
-	  .unit = "PATH", \
-	  .help = "its file or directory" }, \
-	{ .name = "tokenizer-option", .type = OPT_LIST, MAPS(base, tokenizer_option), \
-	  .unit = "KEY=VALUE", \
-	  .help = "its constructor's arguments, in order, such as vocab_size=50257 eod_id=50256" }
-/* clang-format on */
-
 const struct opt shard_index_opts[] = { MAPS_OPTS(0), MAPS_BATCH_OPTS(0), TOKENIZER_OPTS,
 	MAPS_TOKENIZER_OPTS(0), OPT_END };
 
@@ -160,7 +77,7 @@ const struct opt shard_blend_opts[] = { MAPS_OPTS(0),
 	MAPS_BATCH_OPTS(0), TOKENIZER_OPTS, MAPS_TOKENIZER_OPTS(0), OPT_END };
 
 static const char *const splits[] = { "train", "valid", "test", NULL };
-static const char *const loaders[] = { "single", "cyclic", NULL }; /* enum sampler_type */
+const char *const shard_loaders[] = { "single", "cyclic", NULL };
 
 #define SAMPLE(field) offsetof(struct sample_config, field)
 
@@ -207,7 +124,7 @@ const struct opt shard_sample_opts[] = { MAPS_OPTS(SAMPLE(maps)),
 	{ .name = "dataloader-type",
 	    .type = OPT_CHOICE,
 	    .off = SAMPLE(loader),
-	    .choices = loaders,
+	    .choices = shard_loaders,
 	    .def = "single",
 	    .help = "samples in order, or a permutation of them for each epoch" },
 	{ .name = "no-data-sharding",
@@ -231,6 +148,87 @@ const struct opt shard_sample_opts[] = { MAPS_OPTS(SAMPLE(maps)),
 	    .unit = "ranks",
 	    .help = "data-parallel ranks" },
 	MAPS_BATCH_OPTS(SAMPLE(maps)), FIM_OPTS(SAMPLE(fim)), TOKENIZER_OPTS, OPT_END };
+
+#define WHERE(field) offsetof(struct where_config, field)
+
+const struct opt shard_where_opts[] = { { .type = OPT_GROUP, .help = "What is looked for" },
+	{ .name = "run",
+	    .type = OPT_STRING,
+	    .off = WHERE(run),
+	    .unit = "SAVE",
+	    .help = "a run's directory of checkpoints, which hold the options that follow" },
+	{ .name = "step",
+	    .type = OPT_STRING,
+	    .off = WHERE(step),
+	    .unit = "A[-B]",
+	    .help = "what these iterations read, counted from 1" },
+	{ .name = "rank",
+	    .type = OPT_INT,
+	    .off = WHERE(rank),
+	    .min = -1,
+	    .max = 1e6,
+	    .def = "-1",
+	    .help = "only of this data-parallel rank" },
+	{ .name = "sample",
+	    .type = OPT_INT,
+	    .off = WHERE(sample),
+	    .min = -1,
+	    .max = 1e15,
+	    .def = "-1",
+	    .help = "only of this sample of the run, counted from 0; without --step of its "
+		    "iteration" },
+	{ .name = "document",
+	    .type = OPT_STRING,
+	    .off = WHERE(document),
+	    .unit = "PREFIX:K",
+	    .help = "the iterations that read document K of a dataset, counted from 0" },
+	{ .name = "losses",
+	    .type = OPT_STRING,
+	    .off = WHERE(losses),
+	    .unit = "FILE",
+	    .help = "samples of a file of mtrain's --sample-losses" },
+	{ .name = "worst",
+	    .type = OPT_INT,
+	    .off = WHERE(worst),
+	    .min = 1,
+	    .max = 1e9,
+	    .def = "10",
+	    .help = "of --losses: those with the greatest losses beside the means of their "
+		    "iterations",
+	    .needs = "losses" },
+	{ .name = "text",
+	    .type = OPT_FLAG,
+	    .off = WHERE(text),
+	    .help = "add the beginning of the text, decoded by the tokenizer" },
+	{ .type = OPT_GROUP, .help = "The run, where --run does not name it" },
+	MAPS_OPTS(WHERE(maps)),
+	{ .name = "micro-batch-size",
+	    .type = OPT_INT,
+	    .off = WHERE(micro_batch_size),
+	    .min = 1,
+	    .max = 1e6,
+	    .def = "1",
+	    .unit = "samples",
+	    .help = "samples per micro batch of a rank" },
+	{ .name = "data-parallel-size",
+	    .type = OPT_INT,
+	    .off = WHERE(data_parallel_size),
+	    .min = 0,
+	    .max = 1e6,
+	    .def = "0",
+	    .unit = "ranks",
+	    .help = "data-parallel ranks; 0: as many as the run had, or 1" },
+	{ .name = "dataloader-type",
+	    .type = OPT_CHOICE,
+	    .off = WHERE(loader),
+	    .choices = shard_loaders,
+	    .def = "single",
+	    .help = "samples in order, or a permutation of them for each epoch" },
+	{ .name = "no-data-sharding",
+	    .type = OPT_FLAG,
+	    .off = WHERE(no_data_sharding),
+	    .help = "cyclic: all ranks share one permutation, instead of having a bucket each" },
+	MAPS_BATCH_OPTS(WHERE(maps)), TOKENIZER_OPTS, OPT_END };
 
 #define CAT(field) offsetof(struct cat_config, field)
 
@@ -300,6 +298,12 @@ const struct opt shard_mask_opts[] = {
 	    .unit = "LIST",
 	    .help = "documents that the loss is not to count: a number a line, or document, first "
 		    "token and number of tokens" },
+	{ .name = "corpus",
+	    .type = OPT_STRING,
+	    .off = MASK(corpus),
+	    .unit = "PREFIX",
+	    .help = "of --documents that are rows of where: those of this dataset, as it is "
+		    "spelled there" },
 	{ .name = "force",
 	    .type = OPT_FLAG,
 	    .off = MASK(force),
@@ -348,15 +352,4 @@ shard_no_operands(int argc, char **argv, struct err *e)
 	return argc == 0
 	    ? 0
 	    : err_set(e, "unexpected operand '%s': --data-path names the datasets", argv[0]);
-}
-
-/* *t is NULL when the options name no tokenizer. */
-int
-shard_tokenizer(const struct tokenizer_spec *spec, struct tokenizer **t, struct err *e)
-{
-	*t = NULL;
-	if (!spec->type && !spec->model && !spec->vocab && !spec->merges)
-		return 0;
-	*t = tokenizer_open(spec, e);
-	return *t ? 0 : -1;
 }

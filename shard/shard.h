@@ -67,6 +67,15 @@ struct head_config {
 /* Documents as rows "document sequence tokens ids"; the last may be past the end, the first may
  * not. */
 int shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e);
+/* Opens the tokenizer of a spec; *t NULL: the options name none. -1 is wrong usage. */
+int shard_tokenizer(const struct tokenizer_spec *spec, struct tokenizer **t, struct err *e);
+/* Appends the text of ids as a JSON string, of at most so many bytes of it. */
+struct shard_ids {
+	const int64_t *id;
+	int64_t count;
+};
+int shard_add_text(const struct tokenizer *t, const struct shard_ids *ids, size_t most,
+    struct str *out, struct err *e);
 /* Appends ids separated by blanks, or their text as a JSON string, and a line feed. */
 int shard_add_ids(
     const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e);
@@ -100,6 +109,7 @@ int shard_split(const struct split_config *c, const char *prefix, FILE *out, str
 
 struct mask_config {
 	const char *documents; /* the file of mask_list.h */
+	const char *corpus;    /* of its rows, where it is a table of where */
 	bool force;            /* take more out of a mask that exists */
 };
 /* Checks what the option table cannot; -1 is wrong usage. */

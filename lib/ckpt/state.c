@@ -66,6 +66,7 @@ static const struct row rows[] = {
 	{ "data_seed", WHOLE, FIELD(data_seed), 0, UINT32_MAX },
 	{ "data_seq_length", WHOLE, FIELD(data_seq_length), 1, MOST },
 	{ "data_loader", WHOLE, FIELD(data_loader), 0, 2 },
+	{ "data_ranks", WHOLE, FIELD(data_ranks), 1, MOST },
 	{ "data_bos", WHOLE, FIELD(data_bos), 0, 1 },
 	{ "data_split", TEXT, FIELD(data_split) },
 	{ "data_packing", TEXT, FIELD(data_packing) },

@@ -32,7 +32,8 @@ struct run_state {
 	double adam_beta1, adam_beta2, adam_eps, sgd_momentum, muon_momentum;
 	/* the record of the data, see mckpt(5) */
 	int64_t data_corpora, data_start, data_seed, data_seq_length, data_loader;
-	int64_t data_bos; /* 1: documents begin with bos, 0: none does */
+	int64_t data_ranks; /* data-parallel ranks of the run that saved */
+	int64_t data_bos;   /* 1: documents begin with bos, 0: none does */
 	const char *data_split;
 	const char *data_stages;  /* of --data-schedule, as stages.c prints them; NULL: none */
 	const char *data_trained; /* tokens that each corpus was trained on; NULL: not known */

@@ -422,6 +422,84 @@ samples_weights(const struct samples *s, int64_t sample, uint8_t *out, struct er
 	return copy_parts(s, sample, NULL, out, e);
 }
 
+/* The first sample of the sample index that ends at a position or after it. */
+static int64_t
+row_ending_at(const struct samples *s, int64_t position)
+{
+	int64_t low = 0, high = s->count, at, offset;
+
+	while (low < high) {
+		int64_t middle = low + (high - low) / 2;
+
+		samples_sample_index(s, middle + 1, &at, &offset);
+		if (at < position)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Whether a sample of the sample index has a token of a sequence of [first, end). */
+static bool
+row_reads(const struct samples *s, int64_t row, int64_t first, int64_t end)
+{
+	struct place from, to;
+
+	samples_sample_index(s, row, &from.position, &from.offset);
+	samples_sample_index(s, row + 1, &to.position, &to.offset);
+	for (int64_t i = from.position; i <= to.position; i++) {
+		struct sample_part p = part_at(s, i, &from, &to);
+
+		if (p.count > 0 && p.sequence >= first && p.sequence < end)
+			return true;
+	}
+	return false;
+}
+
+/* The sequence of a position of the document index. */
+static int64_t
+sequence_at(const struct samples *s, int64_t position)
+{
+	return s->packing == PACKING_BEST_FIT ? samples_packed_part(s, position).sequence
+					      : index_map_get(&s->document, position);
+}
+
+/* Rows by bisection for each place of the sequences in the document index, then one pass over the
+ * shuffle. */
+int64_t
+samples_reading(const struct samples *s, int64_t first, int64_t end, int64_t **out)
+{
+	uint8_t *reads = mem_zalloc((size_t)(s->count / 8 + 1), 1);
+	int64_t n = 0, cap = 0, at, offset;
+
+	*out = NULL;
+	for (int64_t p = 0; p < s->num_positions; p++) {
+		int64_t sequence = sequence_at(s, p);
+
+		if (sequence < first || sequence >= end)
+			continue;
+		for (int64_t row = row_ending_at(s, p); row < s->count; row++) {
+			samples_sample_index(s, row, &at, &offset);
+			if (at > p)
+				break;
+			if (row_reads(s, row, first, end))
+				reads[row / 8] |= (uint8_t)(1 << row % 8);
+		}
+	}
+	for (int64_t i = 0; i < s->count; i++) {
+		int64_t row = samples_shuffle_index(s, i);
+
+		if (!(reads[row / 8] >> row % 8 & 1))
+			continue;
+		if (n == cap)
+			*out = mem_realloc(*out, (size_t)(cap = 2 * cap + 64), sizeof **out);
+		(*out)[n++] = i;
+	}
+	free(reads);
+	return n;
+}
+
 /* Row i; row `count` is the end of the last sample. */
 void
 samples_sample_index(const struct samples *s, int64_t i, int64_t *position, int64_t *offset)

@@ -107,6 +107,9 @@ int64_t samples_tokens(const struct samples *s, int64_t sample, int64_t *out, st
 /* The bytes of the mask that belong to these tokens, 1 where there is no mask; as many. */
 int64_t samples_weights(const struct samples *s, int64_t sample, uint8_t *out, struct err *e);
 
+/* The samples, in order, that read a sequence of [first, end): their number, and free() *out. */
+int64_t samples_reading(const struct samples *s, int64_t first, int64_t end, int64_t **out);
+
 /* Entry i of the maps. */
 void samples_sample_index(const struct samples *s, int64_t i, int64_t *position, int64_t *offset);
 int64_t samples_shuffle_index(const struct samples *s, int64_t i);

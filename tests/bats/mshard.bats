@@ -920,3 +920,30 @@ train	"*"valid	"*"sample	dataset	parts	tokens	text
 	refused 2 "mshard: --documents is needed: the list of documents" mshard mask p_text_document
 	no_leftovers
 }
+
+@test "where: what is asked for, and of what" {
+	refused 2 "mshard: one of --step or --sample, --document and --losses is needed" \
+		mshard where --run save
+	refused 2 "mshard: only one of --step or --sample, --document and --losses is needed" \
+		mshard where --run save --step 3 --losses x
+	refused 2 "mshard: --step 4-3: must be an iteration from 1 on, or two with - between" \
+		mshard where --run save --step 4-3
+	refused 2 "mshard: --document a: must be PREFIX:K, a document from 0 on of a dataset" \
+		mshard where --run save --document a
+	refused 2 "mshard: --run: its checkpoints name the data: leave the lists of datasets out" \
+		mshard where --run save --step 3 --data-path a
+	mkdir -p save
+	refused 1 "mshard: no iter_* directory in 'save'" mshard where --run save --step 3
+	printf 'iteration\tsample\tcorpus\ttokens\tloss\n1\tx\ta\t1\t1\n' >losses
+	mtok encode --tokenizer-type NullTokenizer --vocab-size 9 -q -o w - <<<'{"text": "1 2 3 4 5"}'
+	refused 1 "mshard: losses:2: must be iteration, sample, corpus, tokens and loss between tabs" \
+		mshard where --data-path w_text_document --split 1,0,0 --seq-length 2 \
+		--global-batch-size 1 --losses losses
+	run -0 --separate-stderr mshard where --data-path w_text_document --split 1,0,0 \
+		--seq-length 2 --global-batch-size 1 --sample 0
+	[ "${lines[0]}" = "$(printf 'iteration\trank\tmicro_batch\tsample\tcorpus\tdocument\tsequence\tfirst\tcount\tat\ttrained')" ]
+	[[ "${lines[1]}" == "1	0	0	0	w_text_document	0	0	"[02]"	3	0	2" ]]
+	echo "1 2 3" >list
+	refused 1 "mshard: list: --corpus: is for a table of mshard where, which begins with the word iteration" \
+		mshard mask --documents list --corpus w_text_document w_text_document
+}

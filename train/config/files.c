@@ -119,6 +119,8 @@ check_data(struct train_config *c, struct err *e)
 		    e, "--%s: needs a tokenizer, whose end-of-document token it looks for", ends);
 	if (check_apart(c, e) < 0)
 		return -1;
+	if (c->o.mock_data && c->o.sample_losses)
+		return err_set(e, "--sample-losses: --mock-data has no samples to look at");
 	if (c->o.mock_data)
 		return !lists ? 0
 			      : err_set(e, "--mock-data: excludes --%s: give one source of data",

@@ -348,6 +348,11 @@
 	DO(FLAG, VALUE, "log-loss-by-corpus", log_loss_by_corpus, \
 	   "the training loss of each corpus in --metrics-file, at log steps", \
 	   .needs = "metrics-file|metrics-command") \
+	DO(STRING, PRESENCE, "sample-losses", sample_losses, "FILE", NULL, \
+	   "write the loss of every sample of training, a row each: what mshard where --losses " \
+	   "reads") \
+	DO(INT, VALUE, "sample-losses-interval", sample_losses_interval, 1, "1", \
+	   "write them every so many steps", .needs = "sample-losses") \
 	DO(FLAG, NOTHING, "profile", profile, \
 	   "time every operation of some steps on rank 0: a table against its roofline, a Chrome " \
 	   "trace") \

@@ -100,6 +100,7 @@ corpus_log_new(const struct data *d, struct engine *e, int64_t consumed)
 {
 	struct corpus_log *l = mem_zalloc(1, sizeof *l);
 	const struct blend *b = d->set[SPLIT_TRAIN].blend;
+	bool losses = d->c->o.log_loss_by_corpus || d->c->o.sample_losses;
 
 	l->d = d;
 	l->e = e;
@@ -111,7 +112,7 @@ corpus_log_new(const struct data *d, struct engine *e, int64_t consumed)
 		l->since = mem_zalloc((size_t)l->count, sizeof *l->since);
 		l->counts = e->last_stage && e->coord[AX_TP] == 0;
 	}
-	if (e->rank != 0 && !d->c->o.log_loss_by_corpus && !l->counts)
+	if (e->rank != 0 && !losses && !l->counts)
 		return l;
 	l->consumed = mem_zalloc((size_t)l->count, sizeof *l->consumed);
 	l->reader = data_reader_new(d);
@@ -121,10 +122,9 @@ corpus_log_new(const struct data *d, struct engine *e, int64_t consumed)
 		count_before(l, consumed);
 		data_record_trained(d, l->trained);
 	}
-	if (!d->c->o.log_loss_by_corpus)
-		return l;
-	l->sums = mem_zalloc((size_t)l->count, 2 * sizeof *l->sums);
-	if (!e->last_stage || e->coord[AX_TP] != 0)
+	if (d->c->o.log_loss_by_corpus)
+		l->sums = mem_zalloc((size_t)l->count, 2 * sizeof *l->sums);
+	if (!losses || !e->last_stage || e->coord[AX_TP] != 0)
 		return l;
 	l->bytes = (size_t)e->plan.shape.num_microbatches * pipeline_loss_bytes(e);
 	l->losses = mem_zalloc(l->bytes, 1);
@@ -248,7 +248,7 @@ corpus_log_step(struct corpus_log *l, int64_t first, bool skipped)
 	for (int m = 0; m < n && l->reader; m++) {
 		if (l->e->rank == 0)
 			count_samples(l, first, m, l->step || skipped ? NULL : l->trained);
-		if (l->losses && !skipped) {
+		if (l->losses && l->sums && !skipped) {
 			find_corpora(l, first, m, l->e->coord[AX_DP]);
 			add_losses(l, m);
 		}

@@ -231,6 +231,7 @@ data_state(const struct data *d, const int64_t *counts, const int64_t *trained, 
 	s.data_seq_length = d->c->plan.shape.seq_length;
 	s.data_loader = loader(d->c);
 	s.data_bos = d->bos;
+	s.data_ranks = d->c->plan.layout.data_parallel_size;
 	s.data_packing = packing_text(d->c);
 	s.data_split = d->c->paths.per_split ? "-" : d->c->o.split;
 	for (int k = 0; k < n; k++) {

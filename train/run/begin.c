@@ -9,6 +9,7 @@
 #include "lib/ckpt/ckpt.h"
 #include "train/config/start.h"
 #include "train/data/corpus_log.h"
+#include "train/data/sample_losses.h"
 #include "train/optim/ema.h"
 #include "train/optim/optim.h"
 #include "train/run/begin.h"
@@ -104,6 +105,8 @@ go_back(struct run *r, int64_t to, struct err *err)
 		return -1;
 	corpus_log_free(r->corpora);
 	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
+	sample_losses_close(r->sample_losses);
+	r->sample_losses = sample_losses_open(r->data, r->e, r->at.iteration);
 	r->saved_at = to;
 	if (r->metrics)
 		metrics_rewind(r->metrics, &m);

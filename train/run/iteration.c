@@ -13,6 +13,7 @@
 #include "train/config/config.h"
 #include "train/data/contents.h"
 #include "train/data/corpus_log.h"
+#include "train/data/sample_losses.h"
 #include "train/engine/fp8.h"
 #include "train/engine/grads.h"
 #include "train/engine/hashes.h"
@@ -376,6 +377,9 @@ record(struct run *r, struct step_metrics *m)
 		metrics_step(r->metrics, m);
 	}
 	corpus_log_step(r->corpora, first, m->skipped);
+	if (!m->skipped)
+		sample_losses_step(
+		    r->sample_losses, corpus_log_losses(r->corpora), m->iteration, first);
 	if (m->iteration % o->log_interval != 0 && m->iteration != r->c->train_iters)
 		return;
 	timers_log(r->timers, r->e->groups.world, r->metrics, m->iteration);

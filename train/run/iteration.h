@@ -62,10 +62,11 @@ struct run {
 	struct lock *lock;       /* of --save, on rank 0, else NULL */
 	struct profile *profile; /* NULL on ranks that are not profiled */
 	struct corpus_log *corpora;
-	struct routers *routers; /* NULL: the model has no experts */
-	struct timers *timers;   /* NULL: not asked for */
-	struct energy *energy;   /* NULL: not asked for, or no meter */
-	double attainable;       /* FLOP/s of all ranks; 0: not asked for, NAN: not known */
+	struct sample_losses *sample_losses; /* NULL: not asked for */
+	struct routers *routers;             /* NULL: the model has no experts */
+	struct timers *timers;               /* NULL: not asked for */
+	struct energy *energy;               /* NULL: not asked for, or no meter */
+	double attainable; /* FLOP/s of all ranks; 0: not asked for, NAN: not known */
 	struct progress at;
 	int64_t empty;       /* steps since the loop began whose batch had no token that counts */
 	int64_t began;       /* iteration at which this process began */

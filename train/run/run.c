@@ -17,6 +17,7 @@
 #include "lib/model/operations_text.h"
 #include "train/config/options.h"
 #include "train/data/corpus_log.h"
+#include "train/data/sample_losses.h"
 #include "train/optim/optim.h"
 #include "train/run/attainable.h"
 #include "train/run/begin.h"
@@ -377,6 +378,7 @@ train_steps(struct run *r)
 	if (c->o.log_energy)
 		r->energy = energy_new(r->e);
 	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
+	r->sample_losses = sample_losses_open(r->data, r->e, r->at.iteration);
 	r->routers = routers_new(r->e);
 	if (c->o.save)
 		r->saver = saver_new(r->e, c, r->lock, r->hooks, background);
@@ -387,6 +389,7 @@ train_steps(struct run *r)
 	timers_free(r->timers);
 	energy_free(r->energy);
 	corpus_log_free(r->corpora);
+	sample_losses_close(r->sample_losses);
 	routers_free(r->routers);
 	return status;
 }

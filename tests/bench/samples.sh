@@ -1,0 +1,128 @@
+#!/bin/sh
+# samples.sh - what is known of samples, and what it costs
+#
+# Three rows:
+#   --sample-losses against none: CPU time of a step of training, in turns, median of the ratios
+#   mshard where of the last step of a run of SAMPLES samples, whose maps are in the cache
+#   tokens per second of best-fit packing against cut with --dataloader-inter-document-masking,
+#   tokens that are no padding, over the same documents, in turns
+# B: the build directory. SAMPLES: 100,000,000. PAIRS: five. ONLY, of losses, where and packing: one
+# of them.
+set -eu
+: "${ONLY:=losses where packing}" "${B:=build}" "${SAMPLES:=100000000}" "${PAIRS:=5}"
+B=$(cd "$B" && pwd)
+PATH=$B:$PATH
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp"
+
+# documents COUNT LEAST MEDIAN: JSON Lines of ids, of log-normal lengths up to 2000
+documents()
+{
+	awk -v n="$1" -v least="$2" -v median="$3" 'BEGIN {
+		srand(1)
+		for (i = 0; i < n; i++) {
+			z = sqrt(-2 * log(1 - rand())) * cos(6.283185307 * rand())
+			k = int(median * exp(z))
+			k = k < least ? least : k > 2000 ? 2000 : k
+			printf "{\"text\": \""
+			for (j = 0; j < k; j++) printf "%s%d", j ? " " : "", int(rand() * 1000)
+			print "\"}"
+		}
+	}'
+}
+
+# median: of the numbers that come in, one a line
+median()
+{
+	sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+}
+
+text()
+{
+	[ -e text_text_document.idx ] || documents 4000 8 365 |
+		mtok -q --tokenizer-type NullTokenizer --vocab-size 1001 --append-eod -o text -
+}
+
+model="--num-layers 4 --hidden-size 256 --num-attention-heads 4 --vocab-size 1001 --lr 1e-4
+	--seq-length 512 --micro-batch-size 2 --global-batch-size 4 --eval-iters 0
+	--tokenizer-type NullTokenizer --split 1,0,0 --data-path text_text_document
+	--data-cache-path cache --log-interval 1000 --num-threads 1"
+
+# cpu STEPS OPTION...: CPU milliseconds of a run
+cpu()
+{
+	steps=$1
+	shift
+	# shellcheck disable=SC2086
+	"$B/tests/bench/usage" mtrain -q $model --train-iters "$steps" "$@" | cut -f 2
+}
+
+losses()
+{
+	text
+	cpu 2 >once
+	: >ratio
+	for _ in $(seq "$PAIRS"); do
+		rm -f losses.tsv
+		cpu 42 --sample-losses losses.tsv >with
+		cpu 42 >without
+		echo "$(cat with) $(cat without) $(cat once)" >>all
+		tail -n 1 all | awk '{ print ($1 - $3) / ($2 - $3) }' >>ratio
+	done
+	awk '{ w += $1 - $3; o += $2 - $3 } END { printf "losses of samples, CPU ms of a step, "\
+		"with and without\t%.1f\t%.1f\t", w / NR / 40, o / NR / 40 }' all
+	median <ratio | awk '{ printf "%+.2f %%\n", 100 * ($1 - 1) }'
+}
+
+where()
+{
+	# one token more than samples of one token take
+	awk -v n=100000 'BEGIN { printf "{\"text\": \""
+		for (i = 0; i < n; i++) printf "%s%d", i ? " " : "", i % 1000
+		print "\"}" }' >piece.jsonl
+	mtok -q --tokenizer-type NullTokenizer --vocab-size 1001 -o piece piece.jsonl
+	pieces=$(((SAMPLES + 1) / 100000 + 1))
+	# shellcheck disable=SC2046
+	mshard cat -q -o long $(yes piece_text_document | head -n $pieces)
+	options="--data-path long --split 1,0,0 --seq-length 1 --num-samples $SAMPLES,0,0
+		--data-cache-path cache --global-batch-size 1024"
+	# shellcheck disable=SC2086
+	mshard index -q $options >log
+	for _ in 1 2 3; do
+		# shellcheck disable=SC2086
+		"$B/tests/bench/usage" mshard where -q $options --step $((SAMPLES / 1024))
+	done >took
+	cut -f 1 took | median |
+		awk -v n="$SAMPLES" '{ printf "where of a step of %d samples, ms\t%s\n", n, $1 }'
+}
+
+# rate OPTION...: tokens that are no padding per CPU second
+rate()
+{
+	rm -f m.jsonl
+	cpu 22 --metrics-file m.jsonl "$@" >ms
+	share=$(sed -n 's/.*"fill": \([0-9.]*\).*/\1/p' m.jsonl |
+		awk '{ s += $1 } END { print NR ? s / NR : 1 }')
+	echo "$(cat ms) $(cat once) $share" |
+		awk '{ printf "%.0f\n", 20 * 4 * 512 * $3 / ($1 - $2) * 1000 }'
+}
+
+packing()
+{
+	text
+	cpu 2 >once
+	: >ratio
+	for _ in $(seq "$PAIRS"); do
+		rate --sample-packing best-fit >packed
+		rate --dataloader-inter-document-masking >whole
+		echo "$(cat packed) $(cat whole)" | tee -a rates | awk '{ print $1 / $2 }' >>ratio
+	done
+	awk '{ p += $1; c += $2 } END { printf "packed and cut documents, tokens per CPU second\t"\
+		"%.0f\t%.0f\t", p / NR, c / NR }' rates
+	median <ratio
+}
+
+for row in $ONLY; do
+	$row
+done
