@@ -345,6 +345,9 @@ test-hf: $(progs) $(B)/tests/tools/hf_decoded
 # N changes of the config.json of models of each FAMILY, against PYTHON's transformers 5.
 test-mutations: $(progs)
 	@$(python_with)/mutate.py -n $(or $(N),200) -s $(or $(SEED),1) $(FAMILY)
+# Which of thirty published kinds of models are read here and by PYTHON's transformers 5: a table.
+test-kinds: $(progs)
+	@$(python_with)/kinds.py $(KIND)
 # N random tokenizer.json, from number SEED on, against PYTHON's tokenizers.
 test-tokenizers: $(progs)
 	@$(python_with)/random_tokenizers.py -n $(or $(N),300) -s $(or $(SEED),1)
@@ -449,7 +452,7 @@ help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all  parity-hosts' \
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-aarch64  test-gpu  faults N=1000  sim' \
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=  test-surgery PYTHON=' \
-		' test-mutations PYTHON= FAMILY=' \
+		' test-mutations PYTHON= FAMILY=  test-kinds PYTHON= KIND=' \
 		' format  fuzz  bench  published PUBLISHED=FILE  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  bundle BUNDLE_MPI=host|own  deb  sbom  test-packaging' \
 		' compile_commands.json  clean'
@@ -462,7 +465,7 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all parity-hosts test-golden \
-	test-porting test-hf test-mutations test-tokenizers test-megatron test-surgery test-boards test-extend \
+	test-porting test-hf test-mutations test-kinds test-tokenizers test-megatron test-surgery test-boards test-extend \
 	test-aarch64 test-gpu faults sim sim-rate \
 	sim-mutants sim-mutants-made lint format fuzz bench published \
 	bench-gpu bench-offload bench-watch install man \
