@@ -422,6 +422,25 @@ give a directory with its weights" mexport owner/model out2
 	}
 	found "mexport: bad: tensor 'model.layers.0.mlp.down_proj.weight': 1 of 11264 elements of \
 'decoder.layers.0.mlp.linear_down.weight' differ" flip
+	# A bit here and there in the weights is as many elements.
+	rm -rf bad
+	cp -r hf bad
+	RANDOM=47 flipped=0
+	for file in bad/model-*.safetensors; do
+		size=$(stat -c %s "$file")
+		for ((k = 0; k < 20 && 1500 * (k + 2) < size; k++)); do
+			at=$((size - 1 - 1500 * k - RANDOM % 1400))
+			byte=$(od -An -tu1 -N1 -j "$at" "$file")
+			printf "\\$(printf %03o $((byte ^ 1 << RANDOM % 8)))" |
+				dd of="$file" bs=1 seek="$at" conv=notrunc status=none
+			flipped=$((flipped + 1))
+		done
+	done
+	[ "$flipped" -ge 100 ]
+	run --separate-stderr mexport -q --check --tokenizer-model tok ck bad
+	[ "$status" = 1 ]
+	[ "$(sed -n 's/.*: \([0-9]*\) of [0-9]* elements of .* differ$/\1/p' <<<"$stderr" |
+		awk '{ n += $1 } END { print n }')" = "$flipped" ]
 	found "mexport: bad: 1 shard is missing: model-00003-of-00008.safetensors" \
 		rm model-00003-of-00008.safetensors
 	found "mexport: bad/model.safetensors.index.json: tensor 'model.norm.weight' is in \
