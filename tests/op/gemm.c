@@ -307,6 +307,7 @@ const struct op_case cases[] = {
 	    .flags = TRANS_A | REAL_C | BETA },
 	{ &gemm_test, CASE_BOTH, .rows = 70, .columns = 600, .inner = 65 },
 	{ &gemm_test, CASE_BOTH, .rows = 7, .columns = 13, .inner = 5, .flags = TRANS_B | BIAS },
+	{ &gemm_test, CASE_BOTH, .rows = 6, .columns = 37, .inner = 83, .flags = TRANS_B },
 	{ &gemm_test, CASE_BOTH, .rows = 7, .columns = 13, .inner = 5,
 	    .flags = TRANS_B | BIAS | GELU | DBIAS },
 	{ &gemm_test, CASE_BOTH, .rows = 64, .columns = 96, .inner = 40,

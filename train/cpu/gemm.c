@@ -14,6 +14,7 @@ enum {
 	TILE_MAX = 512,  /* side of a tile of c */
 	TILE_COUNT = 16, /* tiles wanted, to keep threads busy */
 	SMALL = 1 << 19, /* multiply-adds that are not worth distributing */
+	FEW = 8,         /* rows for which b is read once, and not copied for BLAS */
 };
 
 /* A thread's blocks of operands and result that are not stored in real. */
@@ -28,6 +29,7 @@ struct tiles {
 	real alpha;      /* the GEMM's, and of 8-bit operands their scales */
 	int64_t m, n, k; /* of the GEMM */
 	int64_t tile_m, tile_n, block_k, per_row;
+	bool few; /* rows of a by rows of b, both as they are */
 };
 
 /* Rows and columns of a matrix. */
@@ -119,6 +121,60 @@ finish_tile(const struct gemm *g, const struct box *b, const struct matrix *c)
 	}
 }
 
+/* out[i] = the sum of x[i] w for 4 rows of x, or for one. Every sum has one order. */
+enum { FEW_ROWS = 4, FEW_UNROLL = 2 };
+
+static inline void
+dot_rows(int rows, const real *w, const struct matrix *x, int64_t n, real *out)
+{
+	vec acc[FEW_ROWS][FEW_UNROLL] = { { { 0 } } };
+	int64_t k = 0;
+
+	for (; k + FEW_UNROLL * VEC_LANES <= n; k += FEW_UNROLL * VEC_LANES)
+		for (int i = 0; i < rows; i++)
+			for (int u = 0; u < FEW_UNROLL; u++)
+				acc[i][u] += *(const vec_at *)(w + k + u * VEC_LANES) *
+				    *(const vec_at *)(x->p + i * x->stride + k + u * VEC_LANES);
+	for (int i = 0; i < rows; i++) {
+		vec sum = acc[i][0] + acc[i][1];
+		real total = 0;
+
+		for (int j = 0; j < VEC_LANES; j++)
+			total += sum[j];
+		for (int64_t r = k; r < n; r++)
+			total += w[r] * x->p[i * x->stride + r];
+		out[i] = total;
+	}
+}
+
+/* A tile c = alpha a b^T of few rows: rows of b pass by once. */
+static void
+few_rows(const struct tiles *t, const struct box *cb, const struct matrix *c)
+{
+	const struct gemm *g = t->g;
+	real out[FEW];
+
+	for (int64_t j = 0; j < cb->columns; j++) {
+		const real *w = span_address(&g->b, &(struct span){ cb->column + j, 0, t->k });
+
+		for (int64_t i = 0; i < cb->rows;) {
+			struct matrix x = { span_address(
+						&g->a, &(struct span){ cb->row + i, 0, t->k }),
+				g->a.stride[0] };
+
+			if (cb->rows - i >= FEW_ROWS) {
+				dot_rows(FEW_ROWS, w, &x, t->k, out + i);
+				i += FEW_ROWS;
+			} else {
+				dot_rows(1, w, &x, t->k, out + i);
+				i++;
+			}
+		}
+		for (int64_t i = 0; i < cb->rows; i++)
+			c->p[i * c->stride + j] = t->alpha * out[i];
+	}
+}
+
 /* One tile of c over all of k. Blocks of k are added in order into the tile, in real; alpha
  * applies to each, beta to the first alone. */
 static void
@@ -134,7 +190,9 @@ tile(const void *ctx, int64_t item, void *scratch)
 	cb.rows = int64_min(t->tile_m, t->m - cb.row);
 	cb.columns = int64_min(t->tile_n, t->n - cb.column);
 	c = g->beta == 0 ? box_out(&g->c, &cb, w->c) : box_load(&g->c, &cb, w->c);
-	do {
+	if (t->few)
+		few_rows(t, &cb, &c);
+	for (bool more = !t->few; more; more = k0 < t->k) {
 		int64_t k = int64_min(t->block_k, t->k - k0);
 		struct box ab = stored(g->trans_a, (struct box){ cb.row, k0, cb.rows, k });
 		struct box bb = stored(g->trans_b, (struct box){ k0, cb.column, k, cb.columns });
@@ -146,7 +204,7 @@ tile(const void *ctx, int64_t item, void *scratch)
 		    t->alpha, a.p, (int)a.stride, b.p, (int)b.stride, k0 == 0 ? (real)g->beta : 1,
 		    c.p, (int)c.stride);
 		k0 += k;
-	} while (k0 < t->k);
+	}
 	finish_tile(g, &cb, &c);
 	for (int64_t i = 0; i < cb.rows; i++) {
 		struct span s = { cb.row + i, cb.column, cb.columns };
@@ -232,6 +290,7 @@ cpu_name(gemm)(struct stream *st, const struct gemm *g)
 		.m = g->c.shape[0],
 		.n = g->c.shape[1],
 		.k = g->a.shape[g->trans_a ? 0 : 1] };
+	bool direct;
 
 	ops_require(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2);
 	ops_require(g->a.shape[g->trans_a ? 1 : 0] == t.m);
@@ -252,7 +311,8 @@ cpu_name(gemm)(struct stream *st, const struct gemm *g)
 		cpu_for(st, int64_div_up(t.m, cpu_rows_per_item(t.k)), sum_rows, g);
 	if (t.m == 0 || t.n == 0)
 		return;
-	choose_tiles(
-	    &t, g->a.dtype == REAL_DTYPE && g->b.dtype == REAL_DTYPE && g->c.dtype == REAL_DTYPE);
+	direct = g->a.dtype == REAL_DTYPE && g->b.dtype == REAL_DTYPE && g->c.dtype == REAL_DTYPE;
+	t.few = direct && t.m <= FEW && !g->trans_a && g->trans_b && g->beta == 0;
+	choose_tiles(&t, direct);
 	cpu_for(st, int64_div_up(t.m, t.tile_m) * t.per_row, tile, &t);
 }
