@@ -221,7 +221,7 @@ store(struct opt_parse *p, const struct opt *o, const char *text)
 static void
 add_item(struct opt_parse *p, struct opt_list *l, const char *word)
 {
-	bool numbers = !word[strspn(word, "0123456789_-+.eE ")];
+	bool numbers = strpbrk(word, "0123456789") && !word[strspn(word, "0123456789_-+.eE ")];
 
 	for (size_t len; *word; word += len) {
 		word += numbers ? strspn(word, " ") : 0;
