@@ -118,7 +118,7 @@ unreadable(const struct train_config *c)
 
 /* On rank 0 alone; --help wins over --version, and both over --dry-run. */
 static int
-answer(const struct train_config *c)
+answer(struct train_config *c)
 {
 	struct str text = { 0 };
 

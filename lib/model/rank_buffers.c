@@ -104,9 +104,9 @@ state_run(struct buffer_list *to, const struct sizes *z, const struct rank_share
 		heads =
 		    c->num_layers * c->num_attention_heads / z->layout->tensor_model_parallel_size;
 	const struct buffer_row rows[] = {
-		{ "rotary table", BUF_ROPE, RUN, rope, COMPUTE, { z->seq, rotary } },
+		{ "rotary table", BUF_ROPE, RUN, rope, COMPUTE, { z->positions, rotary } },
 		{ "window rotary table", BUF_WINDOW_ROPE, RUN,
-		    rope && c->sliding_window_rope_base > 0, COMPUTE, { z->seq, rotary } },
+		    rope && c->sliding_window_rope_base > 0, COMPUTE, { z->positions, rotary } },
 		{ "scalars", BUF_SCALARS, RUN, true, F64, { SCALARS } },
 		{ "largest scores", BUF_SCORES, RUN, z->trains && z->shape->qk_clip, COMPUTE,
 		    { heads } },

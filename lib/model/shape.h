@@ -118,6 +118,9 @@ struct train_shape {
 	double expert_capacity;
 	enum drop_policy drop_policy;
 	bool random_logits; /* routers choose experts by random numbers */
+	/* positions of a sample whose keys and values are kept from one pass to the next, of a run
+	 * that generates text; 0: none */
+	int64_t kept_positions;
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */

@@ -989,9 +989,10 @@ mtrain: no --gpu: 0."*" GiB a rank, in fp32" ]]
 		--generate 4 --prompt-file prompt
 	[ "$status" = 0 ]
 	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
-	run -2 mtrain -q --config tiny.conf --load S --tokenizer-type NullTokenizer \
-		--vocab-size 100 --generate 4 --prompt-file - <prompt
-	[ "$output" = "mtrain: --prompt-file -: standard input reaches one rank alone: give a file, or /dev/stdin to a run of one rank" ]
+	fails 2 "--tokens-file -: standard input reaches one rank alone: give a file, or /dev/stdin to a run of one rank" \
+		--tokens-file - --logits-file m.npy
+	fails 2 "--generate and --tokens-file exclude each other: give one of them" --tokens-file t.npy \
+		--tokenizer-type NullTokenizer --vocab-size 100 --generate 1
 	# The checkpoint alone says everything, but its schedule is not taken over.
 	run -0 mtrain -q --load S --use-checkpoint-args --tokenizer-type NullTokenizer \
 		--vocab-size 100 --generate 4 --prompt-file prompt
@@ -1043,7 +1044,7 @@ mtrain: no --gpu: 0."*" GiB a rank, in fp32" ]]
 	[ "$status" = 5 ] && [ ! -e l.npy ]
 	[[ $stderr == *"300 of 300 logits $first (288 of 288)"* ]]
 	printf '1 2 3\n' >prompt
-	fails 5 "the logits of the next token $first (1536 of 1536)" --lr 1e30 --load S \
+	fails 5 "the logits of the next token $first (288 of 288)" --lr 1e30 --load S \
 		--tokenizer-type NullTokenizer --generate 4 --prompt-file prompt
 }
 
@@ -1075,7 +1076,7 @@ mtrain: no --gpu: 0."*" GiB a rank, in fp32" ]]
 		on && /^\.Ed/ { code = 0; print "" }
 		code { gsub(/\\e/, "\\"); print }
 		on && /^\.Bd/ { code = 1 }' "$TOP/man/mtrain.1" >examples
-	[ "$(grep -c mtrain examples)" = 5 ]
+	[ "$(grep -c mtrain examples)" = 6 ]
 	cp "$TOP/tests/porting/scripts/slurm.sh" train.sh
 	for i in $(seq 60); do
 		echo "{\"text\": \"the quick brown fox number $i jumps over the lazy dog number $((i * 7))\"}"
@@ -1115,6 +1116,9 @@ mtrain: no --gpu: 0."*" GiB a rank, in fp32" ]]
 	run --separate-stderr sh example4
 	[ "$status" = 0 ]
 	[[ $output == "the quick brown"* ]]
+	printf '{"prompt": "%s"}\n' the quick >prompts.jsonl
+	run -0 sh example5
+	[ "$(grep -c '"finish"' texts.jsonl)" = 2 ]
 }
 
 @test "a reader that leaves ends the log of a training run, not the run; what has nothing to save ends quietly" {

@@ -92,13 +92,15 @@ differ "weight of corpus 1 of the train data" 0.3 0.5 \
 	"--data-path .3 one_text_document .7 two_text_document" \
 	"--data-path .5 one_text_document .5 two_text_document"
 
-# A prompt by content.
-echo 1 2 3 >prompt
-echo 1 2 >other
-text="--load A --use-checkpoint-args --tokenizer-type NullTokenizer --vocab-size 100 --generate 1"
+# Tokens by content.
+for i in 1 2; do
+	printf '\223NUMPY\001\000\166\000%-117s\n\00'$i'\000\000\000' \
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }" >$i.npy
+done
+text="--load A --use-checkpoint-args --logits-file l.npy"
 tiny=mtrain
-two 2 "$text --prompt-file prompt" "$text --prompt-file other"
-said "--prompt-file: 6 bytes, contents"
+two 2 "$text --tokens-file 1.npy" "$text --tokens-file 2.npy"
+said "--tokens-file: 132 bytes, contents"
 tiny="mtrain --config tiny.conf"
 
 # A rank that never starts MPI.

@@ -215,28 +215,36 @@ agree_options(struct comm *world, const struct train_config *c, struct err *e)
 }
 
 int
+agree_bytes(struct comm *world, int rc, char **text, size_t *len, struct err *e)
+{
+	int64_t bytes = world->rank == 0 && rc == 0 ? (int64_t)*len : 0;
+	struct tensor length = tensor_1d(&bytes, DTYPE_I64, 1), all;
+
+	if (comm_agree(COMM_HERE(world), rc, e))
+		return -1;
+	world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ length, 0 });
+	if (world->rank != 0)
+		*text = mem_zalloc((size_t)bytes + 1, 1);
+	all = tensor_1d(*text, DTYPE_U8, bytes);
+	if (bytes)
+		world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ all, 0 });
+	*len = (size_t)bytes;
+	return 0;
+}
+
+int
 agree_lists(struct comm *world, struct train_config *c, struct err *e)
 {
 	struct path_options *o = &c->o.paths;
-	int64_t bytes = 0;
-	struct tensor length = tensor_1d(&bytes, DTYPE_I64, 1), text;
 	int rc = 0;
 
 	if (!train_reads_data(c) || !path_options_file(o))
 		return 0;
 	if (world->rank == 0)
 		rc = data_paths_load(o, &c->lists, &o->text_bytes, e);
-	if (comm_agree(COMM_HERE(world), rc, e))
-		return -1;
-	bytes = (int64_t)o->text_bytes;
-	world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ length, 0 });
-	if (world->rank != 0)
-		c->lists = mem_zalloc((size_t)bytes + 1, 1);
-	text = tensor_1d(c->lists, DTYPE_U8, bytes);
-	world->ops->broadcast(COMM_HERE(world), NULL, &(struct comm_broadcast){ text, 0 });
+	rc = agree_bytes(world, rc, &c->lists, &o->text_bytes, e);
 	o->text = c->lists;
-	o->text_bytes = (size_t)bytes;
-	return 0;
+	return rc;
 }
 
 /* A difference between MPI libraries is worth a note, and no more. */

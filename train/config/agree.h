@@ -22,6 +22,9 @@ int agree_text(struct comm *world, const char *text, struct err *e);
 /* Collective: the program's version and the options as they were given, defaults included. e holds
  * the answer of train_parse, which is the reason where a rank could not read its options. */
 int agree_options(struct comm *world, const struct train_config *c, struct err *e);
+/* Collective: text of len bytes, which rank 0 has read, for all; others get memory of their own.
+ * rc: whether a rank failed before, with the reason in e; then -1 on all ranks. */
+int agree_bytes(struct comm *world, int rc, char **text, size_t *len, struct err *e);
 /* Collective, before train_configure: rank 0 reads the file that lists the datasets, to its end,
  * and sends it to the others: a pipe can be read only once. -1 on all ranks, with the reason on
  * rank 0. */

@@ -155,15 +155,22 @@ train_check_files(struct train_config *c, struct err *e)
 		return err_set(e,
 		    "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F "
 		    "--merge-file F)");
-	if ((o->tokens_file != NULL) != (o->logits_file != NULL))
+	if (o->generate && o->tokens_file)
+		return err_set(e,
+		    "--generate and --tokens-file exclude each other: give one of "
+		    "them");
+	if (o->prompts && o->prompt_file)
+		return err_set(e,
+		    "--prompts and --prompt-file exclude each other: give one of "
+		    "them");
+	if (!o->generate && (o->tokens_file != NULL) != (o->logits_file != NULL))
 		return err_set(e, "--tokens-file and --logits-file: need each other");
 	if (o->wandb_project && o->wandb_id && !io_is_file_name(o->wandb_id))
 		return err_set(e,
 		    "--wandb-id '%s': is the name of a file and a directory too: a "
 		    "word without '/'",
 		    o->wandb_id);
-	if (check_file("tokens-file", o->tokens_file, e) < 0 ||
-	    check_file("prompt-file", o->prompt_file, e) < 0)
+	if (check_file("tokens-file", o->tokens_file, e) < 0)
 		return -1;
 	return o->tokens_file || o->generate || o->calibrate ? 0 : check_data(c, e);
 }

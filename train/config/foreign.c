@@ -67,7 +67,7 @@ static const char from_map[] = "samples are read from the map";
 static const char fsdp_fp32[] = "master weights and gradients are fp32; --main-params-dtype, "
 				"--main-grads-dtype and --grad-reduce-in-bf16 say otherwise";
 static const char fused[] = "which kernels are fused is not a choice";
-static const char generate[] = "text is continued with --prompt-file and --generate";
+static const char generate[] = "text is continued with --generate, and --prompts or --prompt-file";
 static const char glu[] = "this gated activation is not supported";
 static const char goldfish[] = "the Goldfish loss is not supported";
 static const char graphs[] = "CUDA graphs are recorded without being asked; see --no-cuda-graphs";

@@ -619,7 +619,7 @@
 	   "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split", \
 	   partition) DO(NOTE, "profile-backward", 0, recompute_how) \
 	DO(NOTE, "profile-ranks", OPT_MANY, profile) DO(NOTE, "profile-steps", 1, profile) \
-	DO(SCOPE, "prompt-file-num-truncate", 1, serving) DO(LACKS, "prompts", OPT_MANY, generate) \
+	DO(SCOPE, "prompt-file-num-truncate", 1, serving) \
 	DO(NOTE, "pytorch-profiler-collect-callstack", 0, profile) \
 	DO(NOTE, "pytorch-profiler-collect-chakra", 0, profile) \
 	DO(NOTE, "pytorch-profiler-collect-shapes", 0, profile) \

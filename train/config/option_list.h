@@ -441,10 +441,27 @@
 	DO(STRING, PRESENCE, "tokens-file", tokens_file, "F.npy", NULL, \
 	   "int32 or int64 tokens [s]: run them once, forward") \
 	DO(STRING, PRESENCE, "logits-file", logits_file, "F.npy", NULL, \
-	   "logits [s, v] of --tokens-file go here") \
-	DO(INT, VALUE, "generate", generate, 1, NULL, "print this many tokens after the prompt") \
+	   "logits [s, v] of --tokens-file go here; with --generate of one prompt those that " \
+	   "chose each token") \
+	DO(INT, VALUE, "generate", generate, 1, NULL, \
+	   "print at most this many tokens after each prompt") \
 	DO(STRING, PRESENCE, "prompt-file", prompt_file, "FILE", NULL, \
-	   "text to continue; empty: from the beginning of text", .needs = "generate") \
+	   "text to continue, - is standard input; empty: from the beginning of text", \
+	   .needs = "generate") \
+	DO(STRING, PRESENCE, "prompts", prompts, "FILE", NULL, \
+	   "JSON Lines to continue, - is standard input: objects with prompt or input_ids, and " \
+	   "perhaps id, max_tokens, seed; a line of JSON is printed for each", \
+	   .needs = "generate") \
+	DO(RANGE, VALUE, "generate-batch-size", generate_batch_size, 1, 4096, "8", \
+	   "prompts that a data rank continues at once", .needs = "prompts") \
+	DO(LIST, VALUE, "stop", stop, "TEXT", \
+	   "a text ends before any of these; it always ends at the end of document", \
+	   .needs = "generate") \
+	DO(LIST, VALUE, "stop-token-ids", stop_token_ids, "ID", \
+	   "a text ends before any of these tokens", .needs = "generate") \
+	DO(UNFLAG, VALUE, "no-kv-cache", kv_cache, \
+	   "compute each token from the whole text instead of keeping keys and values", \
+	   .needs = "generate") \
 	DO(NUM, VALUE, "temperature", temperature, 0, 100, "0", \
 	   "temperature of sampling; 0 takes the likeliest token", .needs = "generate") \
 	DO(INT, VALUE, "top-k", top_k, 0, "0", "sample among this many likeliest tokens; 0: all", \

@@ -293,7 +293,6 @@ train_start_text(struct train_config *c, struct str *out)
 	if (c->tokenizer)
 		str_addf(out, "tokenizer\t%s\n", tokenizer_hash(c->tokenizer));
 	add_file(out, "tokens-file", c->o.tokens_file);
-	add_file(out, "prompt-file", c->o.prompt_file);
 	model_dump(&c->plan.model, &model);
 	line = strtok_r(model.buf, "\n", &rest);
 	for (; line; line = strtok_r(NULL, "\n", &rest)) {

@@ -79,6 +79,8 @@ struct engine {
 	struct timing *timing;
 	/* this rank in evaluations: itself, or with another micro batch size */
 	struct engine *evaluator;
+	/* this rank in passes over one position of each sample; NULL: no keys are kept */
+	struct engine *decoder;
 	struct hashes *hashes;  /* NULL: no comparisons */
 	struct fp8_copies *fp8; /* NULL: linears read 16 bits */
 	struct stream
@@ -154,9 +156,12 @@ struct step {
 	bool last;            /* the last backward pass of the step */
 	uint32_t iteration;   /* key of the dropout masks */
 	int64_t first_sample; /* the micro batch's first sample in the run */
-	/* host [T, v/t] in the run's dtype, this rank's columns before softcapping, on the last
-	 * stage; or NULL */
+	/* positions of each sample before those of the pass, whose keys and values are kept */
+	int64_t kept;
+	/* host [T - first_logits, v/t] in the run's dtype, of the last rows and this rank's columns
+	 * before softcapping, on the last stage, and then there is no loss; or NULL */
 	void *logits;
+	int64_t first_logits;
 	void *losses; /* host, on the last stage: loss real [T], then mask F32 [T]; or NULL */
 };
 

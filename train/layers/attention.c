@@ -300,6 +300,30 @@ rows_of(const struct tensor *t, const struct position_range *r)
 	return t->data ? tensor_rows(t, r->first, r->count) : *t;
 }
 
+/* Keys or values of the pass join those that are kept: the rows of a layer from position s->kept
+ * on. What attention then reads is all of them, to the last of the pass. */
+static void
+keep(const struct layer *l, struct step *s, int buffer, struct tensor *x)
+{
+	struct tensor all = engine_buffer(s->e, buffer), own;
+	int64_t b = s->e->plan.shape.micro_batch_size, before = s->kept * b,
+		first = l->block->of_stage * s->e->plan.shape.kept_positions * b;
+
+	own = tensor_rows(&all, first + before, x->shape[0]);
+	s->e->ops->cast(s->e->stream, &(struct pair){ own, *x });
+	*x = tensor_rows(&all, first, before + x->shape[0]);
+}
+
+/* Attention of a run that keeps keys sees those of earlier passes. */
+static void
+keep_all(const struct layer *l, struct step *s, struct attention *a)
+{
+	if (!s->e->plan.shape.kept_positions)
+		return;
+	keep(l, s, ATTENTION_KEPT_KEYS, &a->k);
+	keep(l, s, ATTENTION_KEPT_VALUES, &a->v);
+}
+
 /* From the block's norm to the input of attention: some of q, k and v. */
 static void
 make_heads(const struct layer *l, struct step *s, const struct linear *all, enum heads which)
@@ -364,6 +388,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	} else {
 		column_forward(s, &in);
 		prepare(l, s, HEADS_ALL);
+		keep_all(l, s, &att);
 		context->begin(s, &att);
 	}
 	context->fwd(s, &att);

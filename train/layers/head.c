@@ -78,18 +78,15 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 	e->ops->xent_loss(e->stream, &x);
 }
 
-/* Copies this tensor rank's real columns of a chunk to the host, not capped. Queued before
- * cross_entropy overwrites them, on the same stream. */
+/* Copies this tensor rank's columns of a chunk to the host, not capped. */
 static void
 keep_logits(struct step *s, int64_t first, const struct tensor *logits)
 {
 	struct engine *e = s->e;
-	size_t bytes = tensor_bytes(logits);
+	size_t before = (size_t)(first - s->first_logits) * (size_t)logits->shape[1];
 
-	e->backend->copy_out(e->stream,
-	    (char *)s->logits +
-		(size_t)first * (size_t)logits->shape[1] * dtype_size(logits->dtype),
-	    logits->data, bytes);
+	e->backend->copy_out(e->stream, (char *)s->logits + before * dtype_size(logits->dtype),
+	    logits->data, tensor_bytes(logits));
 }
 
 /* Rows [first, first + count) of x and dx [T,h]. */
@@ -128,7 +125,8 @@ chunk(const struct layer *l, struct step *s, const struct row_range *r)
 	divide(s, &logits);
 	if (s->logits)
 		keep_logits(s, r->first, &logits);
-	cross_entropy(s, r->first, &logits);
+	else
+		cross_entropy(s, r->first, &logits);
 	if (s->training) {
 		struct linear_grad g = { .dx = tensor_rows(&r->dx, r->first, r->count),
 			.dy = logits,
@@ -144,12 +142,15 @@ chunk(const struct layer *l, struct step *s, const struct row_range *r)
 	}
 }
 
-/* Runs all chunks of rows. The table's input is gathered once, and its gradient summed once. */
+/* Runs all chunks of rows, or of those whose logits are wanted. The table's input is gathered once,
+ * and its gradient summed once. */
 static void
 all_chunks(const struct layer *l, struct step *s, const struct tensor *normed)
 {
 	struct tensor grad = layer_buffer(l, s, HEAD_GRAD);
-	struct row_range r = { .x = gather_rows(s, normed), .dx = partial_sums(s, &grad) };
+	struct row_range r = { .x = gather_rows(s, normed),
+		.dx = partial_sums(s, &grad),
+		.first = s->logits ? s->first_logits : 0 };
 	int64_t rows = r.x.shape[0], step = memory_buffer(&s->e->mem, HEAD_LOGITS)->shape[0];
 
 	for (; r.first < rows; r.first += step) {
@@ -172,8 +173,8 @@ keep_losses(struct step *s, const struct tensor *loss, const struct tensor *mask
 	e->backend->copy_out(e->stream, (char *)s->losses + bytes, mask->data, tensor_bytes(mask));
 }
 
-/* Adds the sums of loss times mask over this micro batch to the step's scalars. y is unused: no
- * layer follows the head. */
+/* Adds the sums of loss times mask over this micro batch to the step's scalars, or gives logits. y
+ * is unused: no layer follows the head. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
@@ -187,6 +188,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 
 	(void)y;
 	all_chunks(l, s, &normed);
+	if (s->logits)
+		return;
 	e->ops->dot(e->stream, &(struct dot){ sum, loss, mask });
 	e->ops->dot(e->stream, &(struct dot){ zsum, zloss, mask });
 	if (s->losses)

@@ -22,6 +22,7 @@
 #include "train/run/begin.h"
 #include "train/run/calibrate.h"
 #include "train/run/fits.h"
+#include "train/run/generate.h"
 #include "train/run/infer.h"
 #include "train/run/leave.h"
 #include "train/run/loop.h"
@@ -136,14 +137,21 @@ write_operations(const struct train_config *c)
  * engine_open takes its memory by the same plan, so the figures are those of a run. Tensor and data
  * ranks of a stage hold equally much, so each stage is planned once. */
 int
-train_dry_run(const struct train_config *c, int64_t world_size)
+train_dry_run(struct train_config *c, int64_t world_size)
 {
 	int64_t stages = c->plan.layout.pipeline_model_parallel_size;
-	struct memory_plan *of = mem_zalloc((size_t)stages, sizeof *of);
-	uint64_t *other = mem_alloc((size_t)stages, sizeof *other);
+	struct memory_plan *of;
+	uint64_t *other;
 	struct memory_stages held;
-	int status;
+	struct err err;
+	int status = infer_planned(c, &err);
 
+	if (status != EXIT_DONE) {
+		warn("%s", err.msg);
+		return status;
+	}
+	of = mem_zalloc((size_t)stages, sizeof *of);
+	other = mem_alloc((size_t)stages, sizeof *other);
 	memory_stages_init(&held, &c->plan.model, &c->plan.layout, &c->plan.shape);
 	for (int i = 0; i < stages; i++) {
 		run_memory_stage(&of[i], &held, &c->plan, i);
@@ -301,14 +309,15 @@ announce(const struct train_config *c, const struct engine *e)
 
 /* Returns an exit status, or -1 on all ranks when it failed on one. */
 static int
-infer(struct run *r, struct err *err)
+infer(struct run *r, struct requests *requests, int num_threads, struct err *err)
 {
 	int rc;
 
 	stop_default_signals();
 	if (begin_run(r, err) < 0)
 		return -1;
-	rc = r->c->o.tokens_file ? infer_logits(r->e, r->c, err) : infer_generate(r->e, r->c, err);
+	rc = r->c->o.tokens_file ? infer_logits(r->e, r->c, err)
+				 : generate(r->e, requests, num_threads, err);
 	if (rc > 0)
 		return rc;
 	return comm_agree(COMM_HERE(r->e->groups.world), rc, err) ? -1 : 0;
@@ -426,8 +435,8 @@ leave(const struct comm *world, int status, const struct err *err)
 static const enum attention_choice attentions[] = { ATTENTION_BEST, ATTENTION_LIBRARY,
 	ATTENTION_TILED, ATTENTION_PLAIN, ATTENTION_PLAIN, ATTENTION_HOPPER };
 
-/* Collective. Returns the exit status of the program. Inference shapes the plan before the
- * engine takes memory by it: one sequence of the file's length. */
+/* Collective. Returns the exit status of the program. Inference shapes the plan before the engine
+ * takes memory by it. */
 int
 train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 {
@@ -452,27 +461,26 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	};
 	bool able = ec.backend && optim_check_uses(c->o.run.optimizer, ec.backend, &err) == 0 &&
 	    engine_check_uses(&c->plan.model, ec.backend, &err) == 0;
-	int64_t length = able ? infer_seq_length(c, &err) : -1;
 	bool infers = c->o.tokens_file || c->o.generate;
+	struct requests requests = { 0 };
 	int status;
 
-	if (comm_agree(COMM_HERE(world), length < 0 ? -1 : 0, &err))
+	if (comm_agree(COMM_HERE(world), able ? 0 : -1, &err))
 		return leave(world, EXIT_USAGE, &err);
-	if (length > 0) {
-		c->plan.shape.seq_length = length;
-		c->plan.layout.sequence_parallel &=
-		    layout_check_rows(&c->plan.layout, length, &err) == 0;
+	status = infer_plan(c, world, &requests, &err);
+	if (comm_agree(COMM_HERE(world), status == EXIT_DONE ? 0 : -1, &err)) {
+		requests_release(&requests);
+		return leave(world, status == EXIT_DONE ? EXIT_FAILED : status, &err);
 	}
-	if (infers)
-		c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches =
-		    c->plan.eval_micro_batch_size = 1;
 	if (!c->plan.shape.forward_only)
 		signal(SIGPIPE, SIG_IGN); /* a run with something to save outlives its readers */
 	if (engine_open(&engine, &ec, world, &err) < 0)
 		return leave(world, EXIT_FAILED, &err);
 	fault_join(c->fault, &engine);
 	announce(c, &engine);
-	status = c->o.calibrate ? measure(&r, &err) : infers ? infer(&r, &err) : train(&r, &err);
+	status = c->o.calibrate ? measure(&r, &err)
+	    : infers            ? infer(&r, &requests, ec.num_threads, &err)
+				: train(&r, &err);
 	if (status < 0)
 		status = leave(world, r.failure, &err);
 	prefetch_free(r.prefetch);
@@ -480,5 +488,6 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	replay_free(r.replay);
 	data_close(r.data);
 	engine_close(&engine);
+	requests_release(&requests);
 	return status;
 }

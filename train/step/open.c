@@ -5,6 +5,7 @@
 #include "lib/base/prog.h"
 #include "lib/model/evaluation.h"
 #include "lib/model/fit.h"
+#include "lib/model/generation.h"
 #include "lib/model/gpu.h"
 #include "lib/model/rope.h"
 #include "train/engine/fp8.h"
@@ -163,17 +164,50 @@ engine_set_length(struct engine *e, int64_t length)
 }
 
 /* The same device, layers and communicators with another plan, in which only the buffers within a
- * pass have different sizes and places. */
+ * pass have different sizes and places. Its memory plan is the caller's to make. */
+static struct engine *
+with_plan(const struct engine *e, const struct run_plan *p)
+{
+	struct engine *x = mem_alloc(1, sizeof *x);
+
+	*x = *e;
+	x->plan = *p;
+	x->num_ranges =
+	    layout_positions(&p->layout, p->shape.seq_length, e->coord[AX_CP], x->position_range);
+	return x;
+}
+
 static void
 open_evaluator(struct engine *e)
 {
+	struct run_plan p = evaluation_plan(&e->plan);
+
 	e->evaluator = e;
 	if (evaluation_micro_batch(&e->plan) == e->plan.shape.micro_batch_size)
 		return;
-	e->evaluator = mem_alloc(1, sizeof *e->evaluator);
-	*e->evaluator = *e;
-	e->evaluator->plan = evaluation_plan(&e->plan);
+	e->evaluator = with_plan(e, &p);
 	evaluation_memory(&e->evaluator->mem, &e->plan, e->coord);
+}
+
+static void
+open_decoder(struct engine *e)
+{
+	struct run_plan p = generation_decoding(&e->plan);
+
+	if (!e->plan.shape.kept_positions)
+		return;
+	e->decoder = with_plan(e, &p);
+	generation_memory(&e->decoder->mem, &p, &e->mem, e->coord);
+}
+
+/* NULL is allowed. */
+static void
+close_view(struct engine *x)
+{
+	if (!x)
+		return;
+	memory_release(&x->mem);
+	free(x);
 }
 
 static struct event **
@@ -348,6 +382,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	engine_set_length(e, e->plan.shape.seq_length);
 	fp8_open(e);
 	open_evaluator(e);
+	open_decoder(e);
 	return 0;
 }
 
@@ -356,10 +391,8 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 void
 engine_close(struct engine *e)
 {
-	if (e->evaluator && e->evaluator != e) {
-		memory_release(&e->evaluator->mem);
-		free(e->evaluator);
-	}
+	close_view(e->evaluator != e ? e->evaluator : NULL);
+	close_view(e->decoder);
 	fp8_close(e);
 	dp_comm_close(e->dp_comm);
 	free(e->overlap.arrived);

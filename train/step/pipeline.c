@@ -54,7 +54,9 @@ step_of(const struct pipeline *p, const struct action *a)
 		.iteration = p->iteration,
 		.first_sample = pipeline_first_sample(
 		    &p->e->plan, p->first_sample, a->microbatch, p->e->coord[AX_DP]),
+		.kept = p->kept,
 		.logits = p->logits,
+		.first_logits = p->first_logits,
 		.losses = p->losses
 		    ? (char *)p->losses + (size_t)a->microbatch * pipeline_loss_bytes(p->e)
 		    : NULL,

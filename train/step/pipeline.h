@@ -22,7 +22,10 @@ struct pipeline {
 	 * schedule. */
 	void (*load)(void *ctx, int microbatch, struct batch *out);
 	void *ctx;
-	void *logits;          /* as struct step's; for a single micro batch */
+	/* as struct step's; for a single micro batch */
+	int64_t kept;
+	void *logits;
+	int64_t first_logits;
 	struct replay *replay; /* may be NULL */
 	/* host, pipeline_loss_bytes for each micro batch, as struct step's; or NULL */
 	void *losses;

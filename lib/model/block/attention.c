@@ -145,11 +145,43 @@ state_context(struct buffer_list *to, const struct sizes *z)
 		state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
+/* The layers of a stage, over all its chunks. */
+static int64_t
+stage_layers(const struct sizes *z)
+{
+	int64_t sum = 0, first, count;
+
+	for (int j = 0; j < layout_chunks(z->layout); j++) {
+		layout_layers(
+		    z->layout, z->model, layout_stage(z->layout, z->pp, j), &first, &count);
+		sum += count;
+	}
+	return sum;
+}
+
+/* Keys, which are rotated, and values of all positions that are generated: of the stage's layers
+ * one after the other, position by position, the sample fastest. */
+static void
+state_kept(struct buffer_list *to, const struct sizes *z)
+{
+	int64_t kv = heads_of(z).kv, rows = z->shape->kept_positions * z->shape->micro_batch_size;
+	const struct buffer_row buffers[] = {
+		{ "kept keys", ATTENTION_KEPT_KEYS, RUN, true, ACT,
+		    { stage_layers(z) * rows, kv } },
+		{ "kept values", ATTENTION_KEPT_VALUES, RUN, true, ACT,
+		    { stage_layers(z) * rows, kv } },
+	};
+
+	if (rows)
+		state_buffers(to, buffers, sizeof buffers / sizeof *buffers);
+}
+
 static void
 buffers(struct buffer_list *to, const struct sizes *z)
 {
 	state_own(to, z);
 	state_context(to, z);
+	state_kept(to, z);
 }
 
 static void

@@ -146,14 +146,14 @@ block_in_layer(const struct block *b, const struct model_config *c)
 	return b->layer >= 0 && b->layer < c->num_layers;
 }
 
-/* A layer has a block of each kind at most. Layers whose linears read 8-bit operands are numbered
- * over all chunks. */
+/* A layer has a block of each kind at most. Layers, and those whose linears read 8-bit operands,
+ * are numbered over all chunks. */
 int
 block_list(const struct model_config *c, const struct layout *l, const struct train_shape *s,
     int pp, struct block **out)
 {
 	struct block *b = mem_zalloc(KINDS * (size_t)(c->num_layers + 2), sizeof *b);
-	int n = 0, fp8_layers = 0;
+	int n = 0, layers = 0, fp8_layers = 0;
 
 	for (int j = 0; j < layout_chunks(l); j++)
 		n += add_chunk(b + n, c, l, s, layout_stage(l, pp, j));
@@ -161,6 +161,8 @@ block_list(const struct model_config *c, const struct layout *l, const struct tr
 		bool same = i > 0 && b[i].layer == b[i - 1].layer;
 
 		b[i].fp8 = -1;
+		if (block_in_layer(&b[i], c))
+			b[i].of_stage = same ? b[i - 1].of_stage : layers++;
 		if (block_in_layer(&b[i], c) && fp8_layer(&s->fp8, c, b[i].layer))
 			b[i].fp8 = same ? b[i - 1].fp8 : fp8_layers++;
 	}

@@ -96,9 +96,9 @@ struct block {
 	bool bias_taken;
 	/* the gradient that it leaves is what the last linear of the block before it reads */
 	bool passes;
-	/* the number of its layer among those of the stage whose linears read 8-bit operands; -1:
-	 * it does not */
-	int fp8;
+	/* the number of its layer among those of the stage; and among those whose linears read
+	 * 8-bit operands, -1: it does not */
+	int of_stage, fp8;
 };
 
 /* Whether the gradient of a branch is not that of the residual stream, but dropped or rounded. */

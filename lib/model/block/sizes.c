@@ -1,5 +1,6 @@
 /* sizes.c - sizes on a rank */
 #include "lib/model/block/sizes.h"
+#include "lib/base/int64.h"
 #include "lib/model/capacity.h"
 
 struct sizes
@@ -18,6 +19,7 @@ sizes_of_rank(
 		.all_tokens = s->seq_length * s->micro_batch_size,
 		.seq = s->seq_length,
 		.held = held,
+		.positions = int64_max(s->seq_length, s->kept_positions),
 		.hidden = c->hidden_size,
 		.vocab = layout_vocab(l, c) / l->tensor_model_parallel_size };
 }

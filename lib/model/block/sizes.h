@@ -21,6 +21,7 @@ struct sizes {
 	int64_t rows;       /* R, of T what lies between blocks: with sequence parallelism T/t */
 	int64_t all_tokens; /* s*b: of all context ranks */
 	int64_t seq, held;  /* s, s/c */
+	int64_t positions;  /* that a sample has: s, or those whose keys are kept */
 	int64_t hidden;     /* h */
 	int64_t vocab;      /* rows of a table on a tensor rank, with padding */
 };

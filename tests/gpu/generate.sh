@@ -1,0 +1,87 @@
+#!/bin/sh
+# generate.sh - text on a GPU: what the CPU gives, with keys that are kept and without, and tokens/s
+#
+# Random weights, of which every rank and device makes the same. In fp32 the texts of the CPU and of
+# the GPU must be equal, and logits within 1e-3; in bf16 logits with kept keys and without within
+# 5 % of the largest. Then a Llama of 1 B in bf16 with one prompt and with 32: tokens/s, the time of
+# a short run taken off, and the GB/s of weights that these read (PEAK: of the GPU's memory, 4800).
+# B is the build directory. DEVICE=cpu tries the script without a GPU, on a smaller model.
+set -eu
+: "${B:=build}" "${DEVICE:=cuda}" "${PEAK:=4800}"
+if [ "$DEVICE" = cuda ] && ! nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
+	echo "skipped: there is no GPU"
+	exit 0
+fi
+B=$(cd "$B" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp"
+export OMPI_MCA_ess_singleton_isolated=1 OMPI_MCA_hwloc_base_binding_policy=none
+small="--num-layers 4 --hidden-size 256 --ffn-hidden-size 704 --num-attention-heads 8
+	--group-query-attention --num-query-groups 4 --vocab-size 2048 --seq-length 512 --swiglu
+	--normalization RMSNorm --position-embedding-type rope --disable-bias-linear
+	--untie-embeddings-and-output-weights --attention-dropout 0 --hidden-dropout 0
+	--micro-batch-size 1 --global-batch-size 1 --init-method-std 0.1"
+large="--num-layers 16 --hidden-size 2048 --ffn-hidden-size 8192 --num-attention-heads 32
+	--group-query-attention --num-query-groups 8 --vocab-size 32000 --seq-length 2048 --swiglu
+	--normalization RMSNorm --position-embedding-type rope --disable-bias-linear
+	--untie-embeddings-and-output-weights --attention-dropout 0 --hidden-dropout 0
+	--micro-batch-size 1 --global-batch-size 1"
+[ "$DEVICE" = cuda ] || large=$small
+echo '{"input_ids": [5, 7, 11, 300, 9, 20, 44]}' >one
+{ cat one && echo '{"input_ids": [8]}' && printf '{"input_ids": [%s2]}\n' \
+	"$(seq -s ', ' 1 150), "; } >three
+
+# texts DEVICE FILE OPTION...: of the small model
+texts()
+{
+	on=$1 to=$2
+	shift 2
+	# shellcheck disable=SC2086 # options
+	"$B/mtrain" -q $small --backend "$on" --tokenizer-type NullTokenizer --generate 24 "$@" |
+		sed 's/, "logprob.*//' >"$to"
+}
+
+# fail WORD...
+fail()
+{
+	echo "failed: $*"
+	exit 1
+}
+
+texts cpu cpu.texts --prompts three
+texts "$DEVICE" gpu.texts --prompts three
+cmp cpu.texts gpu.texts || fail "texts of fp32 differ from the CPU's"
+texts "$DEVICE" gpu.texts --prompts three --no-kv-cache --generate-batch-size 2
+cmp cpu.texts gpu.texts || fail "texts of fp32 without kept keys differ"
+texts cpu cpu.texts --prompts one --logits-file cpu.npy
+texts "$DEVICE" gpu.texts --prompts one --logits-file gpu.npy
+"$B/tests/tools/npydiff" cpu.npy gpu.npy 1e-3 || fail "logits of fp32 differ from the CPU's"
+echo "texts and logits of fp32 are the CPU's"
+texts "$DEVICE" a.texts --prompts one --bf16 --generate 1 --logits-file a.npy
+texts "$DEVICE" b.texts --prompts one --bf16 --generate 1 --logits-file b.npy --no-kv-cache
+"$B/tests/tools/npydiff" a.npy b.npy 5e-2 || fail "logits of bf16 differ without kept keys"
+echo "logits of bf16 with kept keys are those of a pass over all"
+
+# seconds PROMPTS TOKENS: of a run of the large model
+seconds()
+{
+	for _ in $(seq "$1"); do cat one; done >prompts
+	since=$(date +%s.%N)
+	# shellcheck disable=SC2086 # options
+	"$B/mtrain" -q $large --backend "$DEVICE" --bf16 --tokenizer-type NullTokenizer \
+		--generate "$2" --generate-batch-size "$1" --prompts prompts >made
+	echo "$since $(date +%s.%N)" | awk '{ print $2 - $1 }'
+}
+
+printf 'prompts\ttokens_per_second\tweights_GB_per_second\tshare_of_peak\n'
+for n in 1 32; do
+	seconds $n 8 >/dev/null
+	short=$(seconds $n 8) long=$(seconds $n 264)
+	echo "$short $long" | awk -v n=$n -v peak="$PEAK" '{
+		steps = 256 / ($2 - $1)
+		bytes = 2 * (16 * (2048 * 2048 * 2.5 + 3 * 2048 * 8192) + 32000 * 2048)
+		printf "%d\t%.0f\t%.0f\t%.2f\n", n, n * steps, steps * bytes / 1e9,
+			steps * bytes / 1e9 / peak
+	}'
+done

@@ -1,0 +1,349 @@
+/*
+ * generate.c - text that follows prompts
+ *
+ * Prompts are taken in groups, in their order, a group for each data rank at a time; ranks pass in
+ * step, since they may share experts or weights. Those of a group end at the same position: pass
+ * over prompts first, some positions at a time, and then over the one position of each token that
+ * was chosen. Without kept keys each pass is over all positions. What is chosen goes to all ranks,
+ * so each of them knows where every text ends.
+ */
+#include "lib/base/int64.h"
+#include "lib/base/mem.h"
+#include "lib/base/pool.h"
+#include "lib/base/prog.h"
+#include "lib/data/npy.h"
+#include "lib/model/generation.h"
+#include "lib/model/rope.h"
+#include "train/run/choose.h"
+#include "train/run/forward.h"
+#include "train/run/generate.h"
+#include "train/step/open.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct generator {
+	struct engine *e;
+	struct requests *r;
+	struct forward prompts, next; /* next: of one position; without kept keys there is none */
+	int64_t batch, ranks;         /* prompts of a group, and data ranks */
+	struct request **row;         /* [ranks][batch] of the groups that are taken; or NULL */
+	double *chosen;               /* [2][ranks][batch]: tokens, and their logarithms */
+	double *logits;               /* [batch][v] */
+	struct pool *pool;            /* of the host's threads, which choose */
+	const struct forward *pass;   /* the one that they choose after */
+	int64_t taken, printed;       /* requests */
+	struct str kept_logits;       /* of --logits-file, [choices, v] */
+};
+
+/* --- the plan --------------------------------------------------------------------------------- */
+
+int
+generate_plan(struct train_config *c, const struct request_lengths *l, struct err *err)
+{
+	int64_t each = int64_div_up(int64_max(1, l->count), c->plan.layout.data_parallel_size);
+	struct generation g = { .batch = int64_min(c->o.generate_batch_size, each),
+		.prompt = l->prompt,
+		.new = l->new,
+		.keeps = c->o.kv_cache };
+
+	if (c->o.logits_file && l->count > 1)
+		return err_set(err, "--logits-file: with --generate of one prompt, not %lld",
+		    (long long)l->count);
+	if (g.keeps && c->plan.layout.context_parallel_size > 1)
+		return err_set(err,
+		    "--context-parallel-size %lld: context ranks keep no keys: must be 1 with "
+		    "--generate, or give --no-kv-cache",
+		    (long long)c->plan.layout.context_parallel_size);
+	if (c->plan.shape.expert_capacity > 0)
+		return err_set(err,
+		    "--moe-expert-capacity-factor: with --generate a text would depend on the "
+		    "others of its batch: leave it out");
+	c->plan = generation_plan(&c->plan, &g);
+	return 0;
+}
+
+/* --- a pass ----------------------------------------------------------------------------------- */
+
+/* Where a row's prompt begins, when all rows end before position `end`. */
+static int64_t
+begin_of(const struct request *q, int64_t end)
+{
+	return end - (q ? (int64_t)q->ids.count : 1);
+}
+
+/* What is before a prompt are documents of one position. */
+static int32_t
+document_of(const struct request *q, int64_t end, int64_t position)
+{
+	return (int32_t)int64_min(position, begin_of(q, end));
+}
+
+/* This data rank's rows. */
+static struct request **
+own_rows(const struct generator *g)
+{
+	return g->row + g->e->coord[AX_DP] * g->batch;
+}
+
+/* Attention by heads reads the documents of all positions. */
+static void
+fill_documents(const struct generator *g, struct forward *f, int64_t end)
+{
+	struct request **q = own_rows(g);
+	int64_t rows = run_document_rows(&f->e->plan);
+
+	for (int64_t row = 0; rows > run_rows(&f->e->plan) && row < rows; row++)
+		f->batch.documents[row] = document_of(q[row % g->batch], end, row / g->batch);
+}
+
+/* The positions of a pass, of which `end` are there after it. */
+static void
+fill(const struct generator *g, struct forward *f, int64_t end)
+{
+	const struct position_range *has = f->e->position_range;
+	struct request **q = own_rows(g);
+	int64_t row = 0;
+
+	for (int i = 0; i < f->e->num_ranges; i++)
+		for (int64_t k = 0; k < has[i].count * g->batch; k++, row++) {
+			const struct request *of = q[k % g->batch];
+			int64_t at = f->kept + has[i].first + k / g->batch,
+				number = at - begin_of(of, end);
+
+			f->batch.tokens[row] = number >= 0 && of ? (int32_t)of->ids.id[number] : 0;
+			f->batch.positions[row] = (int32_t)int64_max(0, number);
+			f->batch.documents[row] = document_of(of, end, at);
+		}
+	fill_documents(g, f, end);
+}
+
+/* --- a token of each text --------------------------------------------------------------------- */
+
+/* Ids that are chosen: a model may have more than its tokenizer, as padding. */
+static int64_t
+num_ids(const struct generator *g)
+{
+	return int64_min(g->e->plan.model.vocab_size, tokenizer_vocab_size(g->r->c->tokenizer));
+}
+
+/* The choice of one row of this rank's group, by its logits; -1 when they are not finite. Rows have
+ * places of their own, so threads take one each. */
+static void
+choose_row(void *ctx, int i)
+{
+	struct generator *g = ctx;
+	const struct run_plan *p = &g->pass->e->plan;
+	const struct train_options *o = &g->r->c->o;
+	int64_t number, at = g->e->coord[AX_DP] * g->batch + i, v = p->model.vocab_size, id = -1,
+			last = p->shape.seq_length - 1;
+	const struct request *q = g->row[at];
+	struct sampling s = { o->temperature, o->top_k, o->top_p, 0, 0 };
+	double *logits = g->logits + i * v;
+
+	if (!q || q->done)
+		return;
+	s.seed = q->seed;
+	s.prompt = (uint32_t)(q - g->r->item);
+	forward_row(g->pass, layout_holder(&p->layout, last + 1, last, &number), i, logits);
+	if (dtype_count_nonfinite(logits, DTYPE_F64, v) == 0)
+		id = choose(&s, logits, num_ids(g), (int64_t)q->ids.count);
+	g->chosen[at] = (double)id;
+	if (id >= 0 && o->prompts)
+		g->chosen[g->ranks * g->batch + at] = choose_logprob(logits, v, id);
+}
+
+/* Collective. A token for each text of all groups that is not done. Ranks without logits offer
+ * -infinity to a maximum. 1: there is more to do; 0: all are done; -1 with a reason; or an exit
+ * status beyond 1. */
+static int
+choose_all(struct generator *g, struct forward *f, struct err *err)
+{
+	int64_t n = g->ranks * g->batch;
+	struct comm *w = g->e->groups.world;
+	struct tensor t = tensor_1d(g->chosen, DTYPE_F64, 2 * n);
+	int more = 0;
+
+	for (int64_t i = 0; i < 2 * n; i++)
+		g->chosen[i] = -INFINITY;
+	g->pass = f;
+	if (g->e->last_stage)
+		pool_run(g->pool, (int)g->batch, choose_row, g);
+	if (g->e->last_stage && g->r->c->o.logits_file)
+		str_add(&g->kept_logits, g->logits,
+		    (size_t)g->e->plan.model.vocab_size * sizeof *g->logits);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_MAX });
+	for (int64_t i = 0; i < n; i++) {
+		struct request *q = g->row[i];
+
+		if (!q || q->done)
+			continue;
+		if (g->chosen[i] < 0)
+			return forward_not_finite(f, "the logits of the next token");
+		if (request_add(g->r, q, (int64_t)g->chosen[i], g->chosen[n + i], err) < 0)
+			return -1;
+		more |= !q->done;
+	}
+	return more;
+}
+
+/* --- groups ----------------------------------------------------------------------------------- */
+
+/* Takes the next prompts that can be continued; returns the tokens of the longest, or 0. */
+static int64_t
+take_groups(struct generator *g)
+{
+	int64_t longest = 0;
+
+	for (int64_t i = 0; i < g->ranks * g->batch; i++) {
+		while (g->taken < g->r->count && g->r->item[g->taken].wrong)
+			g->taken++;
+		g->row[i] = g->taken < g->r->count ? &g->r->item[g->taken++] : NULL;
+		if (g->row[i])
+			longest = int64_max(longest, g->row[i]->length);
+	}
+	return longest;
+}
+
+/* Passes over the prompts, of which the last gives logits. Returns how many positions are kept. */
+static int64_t
+pass_prompts(struct generator *g, int64_t longest)
+{
+	struct forward *f = &g->prompts;
+	int64_t s = f->e->plan.shape.seq_length,
+		end = g->e->decoder ? generation_prompt(&f->e->plan, longest) : s;
+
+	for (int64_t first = 0; first < end; first += s) {
+		f->kept = first;
+		f->rows = first + s == end ? g->batch : 0;
+		fill(g, f, end);
+		forward_run(f);
+	}
+	return end;
+}
+
+/* Texts of the groups to their ends. 0, -1 with a reason, or an exit status. */
+static int
+run_groups(struct generator *g, int64_t longest, struct err *err)
+{
+	struct forward *f = &g->prompts;
+	int64_t end = pass_prompts(g, longest);
+	int rc = choose_all(g, f, err);
+
+	while (rc == 1 && !g->e->decoder) {
+		fill(g, f, end);
+		forward_run(f);
+		rc = choose_all(g, f, err);
+	}
+	for (f = &g->next; rc == 1; end++) {
+		f->kept = end;
+		fill(g, f, end + 1);
+		forward_run(f);
+		rc = choose_all(g, f, err);
+	}
+	return rc;
+}
+
+/* On rank 0, in the order of the prompts: all before the first that is not done. */
+static int
+print_done(struct generator *g, struct err *err)
+{
+	for (; g->printed < g->r->count; g->printed++) {
+		const struct request *q = &g->r->item[g->printed];
+
+		if (!q->done && !q->wrong)
+			break;
+		if (g->e->rank == 0 && request_print(g->r, q, err) < 0)
+			return -1;
+	}
+	fflush(stdout);
+	return 0;
+}
+
+/* Angles of a generation are those of all its tokens. */
+static void
+take_length(struct engine *e, const struct requests *r)
+{
+	struct str words = { 0 };
+	int64_t length = requests_lengths(r).total;
+
+	longrope_words(&e->plan.model, length, &words);
+	if (words.len)
+		engine_set_length(e, length);
+	if (words.len && e->rank == 0)
+		note("%s", words.buf);
+	str_release(&words);
+}
+
+/* What chose the tokens of the one prompt, by the rank that has it. */
+static int
+write_logits(const struct generator *g, struct err *err)
+{
+	const struct run_plan *p = &g->e->plan;
+	const char *path = g->r->c->o.logits_file;
+	enum dtype type = p->shape.dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+	int64_t v = p->model.vocab_size, n = (int64_t)(g->kept_logits.len / sizeof(double)) / v,
+		shape[2] = { n, v };
+	void *out;
+	int rc;
+
+	if (!path || n == 0 || g->e->coord[AX_TP] || layout_data_rank(&p->layout, g->e->coord))
+		return 0;
+	out = mem_alloc((size_t)(n * v), dtype_size(type));
+	dtype_convert(out, type, g->kept_logits.buf, DTYPE_F64, n * v);
+	rc = npy_write(path, type, 2, shape, out, err);
+	free(out);
+	return rc;
+}
+
+static void
+generator_init(struct generator *g, struct engine *e, struct requests *r, int num_threads)
+{
+	size_t v = (size_t)e->plan.model.vocab_size, n;
+
+	*g = (struct generator){ .e = e,
+		.r = r,
+		.batch = e->plan.shape.micro_batch_size,
+		.ranks = e->plan.layout.data_parallel_size };
+	n = (size_t)(g->batch * g->ranks);
+	g->row = mem_zalloc(n, sizeof(struct request *));
+	g->chosen = mem_alloc(2 * n, sizeof *g->chosen);
+	g->logits = mem_alloc((size_t)g->batch * v, sizeof *g->logits);
+	g->pool = pool_new(num_threads);
+	forward_init(&g->prompts, e, g->batch);
+	if (e->decoder)
+		forward_init(&g->next, e->decoder, g->batch);
+}
+
+static void
+generator_release(struct generator *g)
+{
+	forward_release(&g->prompts);
+	forward_release(&g->next);
+	free(g->row);
+	free(g->chosen);
+	free(g->logits);
+	pool_free(g->pool);
+	str_release(&g->kept_logits);
+}
+
+int
+generate(struct engine *e, struct requests *r, int num_threads, struct err *err)
+{
+	struct generator g;
+	int64_t longest;
+	int rc;
+
+	generator_init(&g, e, r, num_threads);
+	take_length(e, r);
+	rc = print_done(&g, err);
+	while (rc == 0 && (longest = take_groups(&g)) > 0) {
+		rc = run_groups(&g, longest, err);
+		if (rc == 0)
+			rc = print_done(&g, err);
+	}
+	if (rc == 0)
+		rc = write_logits(&g, err);
+	generator_release(&g);
+	return rc == 0 && requests_lengths(r).count < r->count ? EXIT_FAILED : rc;
+}
