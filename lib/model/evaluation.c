@@ -1,5 +1,6 @@
 /* evaluation.c - the plan and the memory of evaluations, from those of the run */
 #include "lib/model/evaluation.h"
+#include "lib/base/int64.h"
 
 int64_t
 evaluation_micro_batch(const struct run_plan *p)
@@ -28,12 +29,34 @@ evaluation_shape(const struct run_plan *p)
 	return s;
 }
 
+/* Messages of stages land at the beginning of the arena of what lasts for the run: there is room for
+ * those of training and of evaluations, so that all after them lies in one place for both. m is the
+ * plan of micro batches of so many samples. */
+static void
+reserve_messages(struct memory_plan *m, const struct run_plan *p, int64_t samples)
+{
+	int64_t most = int64_max(p->shape.micro_batch_size, evaluation_micro_batch(p));
+	uint64_t had = memory_aligned(memory_buffer(m, BUF_RECEIVE)->bytes), more;
+	struct buffer *receive = m->at[BUF_RECEIVE] ? &m->buffer[m->at[BUF_RECEIVE] - 1] : NULL;
+
+	if (!receive)
+		return;
+	receive->shape[0] = receive->shape[0] / samples * most;
+	receive->bytes = receive->bytes / (uint64_t)samples * (uint64_t)most;
+	more = memory_aligned(receive->bytes) - had;
+	for (int i = 0; i < m->num_buffers; i++)
+		if (m->buffer[i].level == RUN && m->buffer[i].number != BUF_RECEIVE)
+			m->buffer[i].offset += more;
+	m->arena[ARENA_PARAMS] += more;
+}
+
 void
 evaluation_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_COUNT])
 {
 	struct train_shape s = evaluation_shape(p);
 
 	memory_plan(m, &p->model, &p->layout, &s, coord);
+	reserve_messages(m, p, s.micro_batch_size);
 }
 
 /* Enlarges the arenas; what passes leave on the host is of training. Releases the evaluation's. */
@@ -52,6 +75,7 @@ run_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_C
 	struct memory_plan evaluation;
 
 	memory_plan(m, &p->model, &p->layout, &p->shape, coord);
+	reserve_messages(m, p, p->shape.micro_batch_size);
 	if (evaluation_micro_batch(p) <= p->shape.micro_batch_size)
 		return;
 	evaluation_memory(&evaluation, p, coord);
@@ -66,8 +90,10 @@ run_memory_stage(
 	struct memory_plan evaluation;
 
 	memory_plan_stage(m, x, &p->shape, stage);
+	reserve_messages(m, p, p->shape.micro_batch_size);
 	if (s.micro_batch_size <= p->shape.micro_batch_size)
 		return;
 	memory_plan_stage(&evaluation, x, &s, stage);
+	reserve_messages(&evaluation, p, s.micro_batch_size);
 	make_room(m, &evaluation);
 }

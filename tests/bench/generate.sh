@@ -62,7 +62,7 @@ for prompts in 1 8; do
 		ours $prompts >>"$tmp/ours"
 		peer generate "$tmp/model" "$TOKENS" $prompts >>"$tmp/peer"
 	done
-	record "mtrain --generate, Llama 49M fp32, $prompts prompts of 8 and $TOKENS tokens, 1\
+	record "mtrain --generate, Llama 49M fp32, prompts: $prompts, of 8 and $TOKENS tokens, 1\
  thread, tokens/s of processor time; peer: transformers with its cache" \
 		"$(rate "$tmp/ours" $prompts)" "$(rate "$tmp/peer" $prompts)"
 	[ $prompts != 1 ] || one=$(rate "$tmp/ours" 1)

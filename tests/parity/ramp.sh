@@ -75,6 +75,8 @@ done <<END
 small 1 --eval-micro-batch-size 1
 large 1 --eval-micro-batch-size 12 --async-save --save s --save-interval 1
 stages 2 --eval-micro-batch-size 6 $(layout 1 2) --recompute-granularity full
+chunks 2 --eval-micro-batch-size 6 $(layout 1 2) --num-layers-per-virtual-pipeline-stage 1
+fewer 2 --eval-micro-batch-size 1 $(layout 1 2) --num-layers-per-virtual-pipeline-stage 1
 tensor 2 --eval-micro-batch-size 4 $(layout 2 1) --sequence-parallel
 context 2 --eval-micro-batch-size 4 --context-parallel-size 2
 replicas 2 --eval-micro-batch-size 3 $(zero 3) --ddp-bucket-size 5000

@@ -93,7 +93,7 @@ send_overlapped(struct engine *e, const struct action *a, const struct p2p *m)
 	int64_t rows = receive_buffer.shape[0] / 2;
 	struct p2p to = { m->send, 1 - c->rank, 0, m->buf };
 
-	receive_buffer = tensor_rows(&receive_buffer, k / 2 * rows, rows);
+	receive_buffer = tensor_rows(&receive_buffer, k / 2 * rows, m->buf.shape[0]);
 	e->backend->wait(h->stream[k], h->ready);
 	c->ops->message(COMM_HERE(c), h->stream[k], &(struct comm_message){ to, receive_buffer });
 	e->backend->record(h->stream[k], p->passed);
