@@ -29,9 +29,9 @@ evaluation_shape(const struct run_plan *p)
 	return s;
 }
 
-/* Messages of stages land at the beginning of the arena of what lasts for the run: there is room for
- * those of training and of evaluations, so that all after them lies in one place for both. m is the
- * plan of micro batches of so many samples. */
+/* Messages of stages land at the beginning of the arena of what lasts for the run: there is room
+ * for those of training and of evaluations, so that all after them lies in one place for both. m is
+ * the plan of micro batches of so many samples. */
 static void
 reserve_messages(struct memory_plan *m, const struct run_plan *p, int64_t samples)
 {
