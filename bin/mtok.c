@@ -152,14 +152,14 @@ mtok_train(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	struct train_config c = *(const struct train_config *)p->cfg;
 	struct train_counts n = { 0 };
 	struct mem_pool pool = { 0 };
-	int rc;
 
 	tokenizer_train_defaults(&c, opt_given(p, "normalization-rule-name"));
 	if (tokenizer_train_check(&c, e) < 0)
 		return CLI_USAGE;
 	options_add_operands(&c.input, &pool, argc, argv);
 	c.verbose = prog_level() > 0;
-	rc = tokenizer_train_run(&c, &n, e) < 0 ? CLI_FAILED : EXIT_DONE;
+	int rc = tokenizer_train_run(&c, &n, e) < 0 ? CLI_FAILED : EXIT_DONE;
+	cli_say(&n.lost, warn);
 	if (n.skipped)
 		warn("skipped bad lines: %lld", (long long)n.skipped);
 	if (rc == EXIT_DONE)

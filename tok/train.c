@@ -16,6 +16,7 @@
 #include "tok/files.h"
 #include "tok/input.h"
 #include "tok/jsonl.h"
+#include "tok/lost.h"
 #include "tok/train.h"
 
 #include <stdlib.h>
@@ -25,7 +26,6 @@
 enum { BATCH_BYTES = 1 << 20, SETTINGS_MAX = 48, VALUE_BYTES = 32, RULES_MAX = 16 << 20 };
 
 const char *const train_model_types[] = { "unigram", "bpe", "word", "char", NULL };
-enum { NORMALIZATION_NMT_NFKC }; /* an index of the next */
 const char *const train_normalizations[] = { "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf",
 	"identity", NULL };
 
@@ -42,6 +42,7 @@ struct sentences {
 	int64_t line;
 	size_t pos;       /* in the batch */
 	int key;          /* the next member; their number: go to the next line */
+	struct lost lost; /* the beginning of all strings */
 	const char *rest; /* the rest of the string now read */
 	size_t rest_len;
 };
@@ -210,6 +211,7 @@ next_text(struct sentences *s, struct err *e)
 		if (jsonl_next(s->jsonl, &text)) {
 			s->rest = text.bytes;
 			s->rest_len = text.len;
+			lost_keep(&s->lost, text.bytes, text.len);
 		} else if (s->key < s->c->json_keys.count) {
 			jsonl_walk(s->jsonl, s->key++);
 		} else {
@@ -295,7 +297,7 @@ tokenizer_train_defaults(struct train_config *c, bool normalization)
 {
 	if (c->sentencepiece_defaults) {
 		if (!normalization)
-			c->normalization_rule_name = NORMALIZATION_NMT_NFKC;
+			c->normalization_rule_name = TRAIN_NMT_NFKC;
 		return;
 	}
 	c->byte_fallback = c->keep_extra_whitespaces = c->allow_whitespace_only_pieces =
@@ -311,19 +313,54 @@ tokenizer_train_check(const struct train_config *c, struct err *e)
 	return check_rules(c->normalization_rule_tsv, e) < 0 ? -1 : check_target(c, e);
 }
 
-/* How many pieces a model has that was just made; -1 with a reason. */
-static int64_t
-count_pieces(const struct str *model, const char *name, struct err *e)
+/* The options that bring texts back and are not in force. */
+static void
+add_options(const struct train_config *c, struct str *out)
+{
+	const struct {
+		bool on;
+		const char *option;
+	} row[] = {
+		{ c->byte_fallback, "--byte-fallback" },
+		{ c->keep_extra_whitespaces, "--keep-extra-whitespaces" },
+		{ c->allow_whitespace_only_pieces, "--allow-whitespace-only-pieces" },
+		{ c->no_add_dummy_prefix, "--no-add-dummy-prefix" },
+		{ c->normalization_rule_name == TRAIN_IDENTITY && !c->normalization_rule_tsv,
+		    "--normalization-rule-name identity" },
+	};
+	const char *before = "; what brings text back: ";
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		if (row[i].on)
+			continue;
+		str_addf(out, "%s%s", before, row[i].option);
+		before = " ";
+	}
+	if (c->sentencepiece_defaults)
+		str_adds(out, ", all of which hold without --sentencepiece-defaults");
+}
+
+/* Counts the pieces of a model that was just made, and what does not come back from it. */
+static int
+look_at_model(const struct sentences *s, const struct str *model, struct err *e)
 {
 	char *copy = mem_zalloc(model->len + IO_PADDING, 1);
 	struct spm *m;
-	int64_t n;
+	int rc;
 
 	memcpy(copy, model->buf, model->len);
-	m = spm_new(copy, model->len, UNIGRAM_TIES_0_2_2, name, e);
-	n = m ? spm_size(m) : -1;
+	m = spm_new(copy, model->len, UNIGRAM_TIES_0_2_2, s->c->output, e);
+	rc = m ? 0 : -1;
+	if (rc == 0) {
+		s->counts->pieces = spm_size(m);
+		rc = lost_tell(&s->lost, m, &s->counts->lost, e);
+	}
+	if (rc == 0 && s->counts->lost.len) {
+		add_options(s->c, &s->counts->lost);
+		str_addc(&s->counts->lost, '\n');
+	}
 	spm_free(m);
-	return n;
+	return rc;
 }
 
 /* The model appears whole after training has succeeded. -1 with the first bad line, or the
@@ -355,15 +392,14 @@ tokenizer_train_run(const struct train_config *c, struct train_counts *counts, s
 	rc = spm_train(&t, &model, e);
 	if (rc == 0)
 		rc = check_target(c, e);
-	if (rc == 0) {
-		counts->pieces = count_pieces(&model, c->output, e);
-		rc = counts->pieces < 0 ? -1 : 0;
-	}
+	if (rc == 0)
+		rc = look_at_model(&s, &model, e);
 	if (rc == 0)
 		rc = target_write(c->output, c->force, model.buf, model.len, e);
 	input_free(s.input);
 	jsonl_free(s.jsonl);
 	mem_pool_release(&s.pool);
+	lost_release(&s.lost);
 	str_release(&s.batch.text);
 	str_release(&users);
 	str_release(&controls);

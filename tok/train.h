@@ -37,10 +37,12 @@ struct train_config {
 };
 
 extern const char *const train_model_types[], *const train_normalizations[];
+enum { TRAIN_NMT_NFKC, TRAIN_IDENTITY = 4 }; /* indices of the latter */
 
 /* pieces: of the model, which may be fewer than vocab_size asks for. */
 struct train_counts {
 	int64_t documents, sentences, bytes, skipped, pieces;
+	struct str lost; /* a line about text that does not come back; the caller's to release */
 };
 
 /*

@@ -484,6 +484,20 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, JapaneseSentencePiece, TikTokenizer,
 	expect 2 "mtok: unexpected operand 'extra'"
 }
 
+@test "train: what of the corpus does not come back is counted, and the options are named" {
+	for i in $(seq 60); do
+		printf '{"text": "def f%d(x):\\n    if x:\\n\\t\\treturn  %d\\n"}\n' "$i" "$i"
+	done >code.jsonl
+	run -0 --separate-stderr mtok train -q -o kept.model --vocab-size 300 --soft-vocab-limit code.jsonl
+	[ -z "$stderr" ]
+	run -0 --separate-stderr mtok train -q -o lost.model --sentencepiece-defaults --vocab-size 60 \
+		--soft-vocab-limit code.jsonl
+	[ "$stderr" = "mtok: 60 of the first 60 texts do not come back from this model: 180 line feeds, 120 tabs, 180 blanks and 0 other bytes are missing; what brings text back: --byte-fallback --keep-extra-whitespaces --allow-whitespace-only-pieces --no-add-dummy-prefix --normalization-rule-name identity, all of which hold without --sentencepiece-defaults" ]
+	run -0 --separate-stderr mtok train -q -o blanks.model --normalization-rule-name nfkc \
+		--vocab-size 300 --soft-vocab-limit - <<<'{"text": "ｶ a"}'
+	[ "$stderr" = "mtok: 1 of the first 1 texts do not come back from this model: 0 line feeds, 0 tabs, 0 blanks and 3 other bytes are missing; what brings text back: --normalization-rule-name identity" ]
+}
+
 @test "mtok train tells the pieces that were made, not those that were asked for" {
 	run -0 --separate-stderr mtok train -o few.model --vocab-size 4000 --soft-vocab-limit docs.jsonl
 	pieces=$(mtok info --tokenizer-model few.model | sed -n 's/^vocab_size\t//p')
@@ -517,7 +531,8 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, JapaneseSentencePiece, TikTokenizer,
 		--pad-id 3 docs.jsonl
 	[ "$status" = 0 ]
 	pieces=$(mtok info --tokenizer-model u.model | sed -n 's/^vocab_size\t//p')
-	[[ $output =~ ^"mtok: u.model: $pieces pieces from 120 sentences, "[0-9.]+' MB'$ ]]
+	[[ ${lines[0]} == "mtok: 60 of the first 60 texts do not come back from this model: 60 line feeds, "* ]]
+	[[ ${lines[1]} =~ ^"mtok: u.model: $pieces pieces from 120 sentences, "[0-9.]+' MB'$ ]]
 	run mtok info --pieces --tokenizer-model u.model
 	[[ $output == *'"<A,B>"'* ]]
 	[[ $output == *'"<\"C\">"'* ]]

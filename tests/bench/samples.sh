@@ -2,7 +2,8 @@
 # samples.sh - what is known of samples, and what it costs
 #
 # Three rows:
-#   --sample-losses against none: CPU time of a step of training, alternating, median of the ratios
+#   --sample-losses against none: CPU time of a step of training, alternating, median of the
+#     ratios
 #   mshard where of the last step of a run of SAMPLES samples, whose maps are in the cache
 #   tokens per second of best-fit packing against cut with --dataloader-inter-document-masking,
 #   tokens that are no padding, over the same documents, alternating
