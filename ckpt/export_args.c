@@ -203,6 +203,13 @@ put_recipe(struct str *out, const struct model_config *c)
 	put_text(out, "position_embedding_type", position_names[c->position]);
 	put_bool(out, "group_query_attention", c->num_query_groups != c->num_attention_heads);
 	put_bool(out, "swiglu", c->activation == ACTIVATION_SWIGLU);
+	put_bool(out, "quick_geglu", c->activation == ACTIVATION_QUICK_GEGLU);
+	put_double(out, "glu_linear_offset", c->glu_linear_offset);
+	pickle_put_text(out, "activation_func_clamp_value");
+	if (c->activation_func_clamp_value > 0)
+		pickle_put_double(out, c->activation_func_clamp_value);
+	else
+		pickle_put_none(out);
 	put_bool(out, "squared_relu", c->activation == ACTIVATION_RELU2);
 	put_bool(out, "bias_gelu_fusion", c->mlp_bias && c->activation != ACTIVATION_GELU_ERF);
 	put_bool(out, "add_bias_linear", c->mlp_bias);

@@ -169,8 +169,8 @@ ends_branch(const struct model_config *c, const struct param *p)
 {
 	static const char *const linears[] = { "self_attention.linear_proj.weight",
 		"self_attention.linear_proj.bias", "mlp.linear_down.weight", "mlp.linear_down.bias",
-		"mlp.experts.%d.linear_down.weight", "mlp.shared_experts.linear_down.weight",
-		NULL },
+		"mlp.experts.%d.linear_down.weight", "mlp.experts.%d.linear_down.bias",
+		"mlp.shared_experts.linear_down.weight", NULL },
 				 *const norms[] = { "post_self_attn_layernorm.weight",
 					 "post_self_attn_layernorm.bias",
 					 "post_mlp_layernorm.weight", "post_mlp_layernorm.bias",

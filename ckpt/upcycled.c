@@ -302,6 +302,8 @@ set_model(struct derived *d, struct err *e)
 	if (c->num_experts)
 		return err_at(e, d->s.path, 0, "the model has %lld experts already",
 		    (long long)c->num_experts);
+	if (c->mlp_bias)
+		return err_at(e, d->s.path, 0, "its MLPs have biases: no experts are made of such");
 	c->num_experts = u->rule.num_experts;
 	c->moe_router_topk = u->rule.topk;
 	c->moe_ffn_hidden_size = c->ffn_hidden_size;

@@ -107,12 +107,13 @@ read_run(
 
 	if (!slice_intersect(rows, &r->slice, &part))
 		return 0;
-	want.slice = part;
-	for (int d = 0; d < part.ndim; d++) {
-		int to = r->place->transposed ? part.ndim - 1 - d : d;
+	want.slice.ndim = want.param->ndim;
+	for (int d = 0; d < want.param->ndim; d++) {
+		int to = r->place->transposed ? want.param->ndim - 1 - d : d,
+		    from = part.ndim - want.param->ndim + d;
 
-		want.slice.start[to] = part.start[d] - r->slice.start[d];
-		want.slice.count[to] = part.count[d];
+		want.slice.start[to] = part.start[from] - r->slice.start[from];
+		want.slice.count[to] = part.count[from];
 	}
 	want.slice.start[0] += r->first;
 	if (!r->place->transposed && slice_elements(&part) == slice_elements(rows))
@@ -180,9 +181,10 @@ fill(void *ctx, int64_t i, void *buffer, struct err *e)
 
 		rc = family_place(x->family, &x->src->config, &x->src->param[p], &place, e);
 		for (int64_t k = 0; rc == 0 && k < place.runs; k++) {
-			struct run r = { p, k * place.slice.count[0], place.slice, &place };
+			struct run r = { p, k * place.slice.count[place.rows], place.slice,
+				&place };
 
-			r.slice.start[0] += k * place.apart;
+			r.slice.start[place.rows] += k * place.apart;
 			rc = read_run(x, &r, &w->rows, buffer, e);
 		}
 	}

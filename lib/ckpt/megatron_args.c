@@ -49,9 +49,6 @@ static const struct {
 	{ "qk_l2_norm", NULL, "L2 norms of q and k" },
 	{ "apply_residual_connection_post_layernorm", NULL, "another residual stream" },
 	{ "enable_mhc_connections", NULL, "several residual streams" },
-	{ "quick_geglu", NULL, "another activation" },
-	{ "glu_linear_offset", NULL, "another activation" },
-	{ "activation_func_clamp_value", NULL, "another activation" },
 	{ "use_mup", NULL, "scaled initial values and outputs" },
 	{ "is_hybrid_model", NULL, "layers of another kind" },
 	{ "hybrid_layer_pattern", NULL, "layers of another kind" },
@@ -293,6 +290,9 @@ megatron_args_read(const struct pickle_value *args, struct megatron_args *out, s
 	if (rc == 0)
 		rc = parse(&w, out->padded_vocab_size, &out->config, e);
 	mem_pool_release(&w.pool);
+	if (rc == 0 && out->config.num_experts && out->config.mlp_bias)
+		return err_set(
+		    e, "add_bias_linear True: biases of experts and routers, which are not read");
 	if (rc == 0 && out->config.num_experts % out->expert_ranks)
 		return err_set(e,
 		    "expert_model_parallel_size %lld: does not divide num_experts %lld",

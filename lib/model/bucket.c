@@ -115,13 +115,14 @@ struct placing {
 };
 
 /* Classes of shards, in the order in which they are placed. */
-enum class { WHOLE_VECTORS, BALANCES, CUT_VECTORS, MATRICES };
+enum class { WHOLE_VECTORS, BALANCES, CUT_VECTORS, EXPERT_VECTORS, MATRICES };
 
-static enum class class_of(const struct param *p) {
-	return p->ndim > 1            ? MATRICES
-	    : p->flags &PARAM_BALANCE ? BALANCES
-	    : p->shard == SHARD_NONE  ? WHOLE_VECTORS
-				      : CUT_VECTORS;
+static enum class class_of(const struct placing *x, const struct param *p) {
+	return p->ndim > 1                          ? MATRICES
+	    : p->flags &PARAM_BALANCE               ? BALANCES
+	    : param_among_experts(p, x->of->layout) ? EXPERT_VECTORS
+	    : p->shard == SHARD_NONE                ? WHOLE_VECTORS
+						    : CUT_VECTORS;
 }
 
 /* The layer that uses a shard: the head, for a copy of a tied table. */
@@ -221,8 +222,8 @@ place(struct placing *x, struct shard *sh, const struct param *p)
 	sum->count = x->end - sum->first;
 }
 
-/* Places one class of shards of the chunk, in model order. Vectors of both kinds share one bucket.
- */
+/* Places one class of shards of the chunk, in model order. Vectors share one bucket, but for those
+ * of experts that ranks share, which have their own. */
 static void
 place_class(struct placing *x, enum class class)
 {
@@ -233,9 +234,10 @@ place_class(struct placing *x, enum class class)
 		struct shard *sh = &x->s->item[i];
 		const struct param *p = &x->of->table[sh->param];
 
-		if (sh->chunk != x->chunk || class_of(p) != class)
+		if (sh->chunk != x->chunk || class_of(x, p) != class)
 			continue;
-		if (x->fresh || (class == MATRICES && (!before || begins(x, p, before)))) {
+		if (x->fresh || (class == EXPERT_VECTORS && !before) ||
+		    (class == MATRICES && (!before || begins(x, p, before)))) {
 			if (x->s->num_buckets)
 				end_bucket(x);
 			begin_bucket(x, sh, p);
@@ -293,6 +295,7 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 		place_class(&x, WHOLE_VECTORS);
 		place_class(&x, BALANCES);
 		place_class(&x, CUT_VECTORS);
+		place_class(&x, EXPERT_VECTORS);
 		place_class(&x, MATRICES);
 	}
 	end_bucket(&x);

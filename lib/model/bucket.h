@@ -3,9 +3,10 @@
  *
  * Weights, gradients, master weights and moments share one flat order of elements: of each chunk of
  * the stage first the vectors, those that every tensor rank holds whole before those that are cut
- * and the biases of experts between them, then the matrices by layer. A bucket is a stretch of it
- * that is reduced, updated and gathered at once: all vectors of a chunk; a vocabulary table; whole
- * layers until they reach bucket_size elements. Each of a rank's data ranks (those that differ only
+ * and the balancing biases of experts between them, then the matrices by layer. A bucket is a
+ * stretch of it that is reduced, updated and gathered at once: all vectors of a chunk, but those of
+ * experts that ranks share, which are another; a vocabulary table; whole layers until they reach
+ * bucket_size elements. Each of a rank's data ranks (those that differ only
  * in their data) owns a part of each bucket: an equal one, or whole matrices of layers where the
  * update rule needs them (cut.h). Reduction, norm, update, save, load and reshard all walk the
  * buckets with bucket_part and part_cut.

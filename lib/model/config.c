@@ -27,7 +27,7 @@
 
 const char *const normalization_names[] = { "LayerNorm", "RMSNorm", NULL };
 const char *const activation_names[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu",
-	NULL };
+	"quick-geglu", NULL };
 const char *const position_names[] = { "learned_absolute", "rope", "none", NULL };
 const char *const position_words[] = { "absolute", "learned_absolute", "rotary", "rope", NULL };
 const char *const norm_placement_names[] = { "pre", "both", "post", NULL };
@@ -43,7 +43,7 @@ const char *const balancing_names[] = { "aux_loss", "seq_aux_loss", "none", "glo
 bool
 model_gated(const struct model_config *c)
 {
-	return c->activation == ACTIVATION_SWIGLU || c->activation == ACTIVATION_GEGLU_TANH;
+	return c->activation >= ACTIVATION_SWIGLU;
 }
 
 bool
@@ -378,6 +378,21 @@ check_groups(const struct model_config *c, struct err *e)
 }
 
 static int
+check_activation(const struct model_config *c, struct err *e)
+{
+	bool gated = model_gated(c);
+
+	if (!gated && c->glu_linear_offset != 0)
+		return err_set(e, "--glu-linear-offset %g: needs --swiglu or --quick-geglu",
+		    c->glu_linear_offset);
+	if (!gated && c->activation_func_clamp_value > 0)
+		return err_set(e,
+		    "--activation-func-clamp-value %g: needs --swiglu or --quick-geglu",
+		    c->activation_func_clamp_value);
+	return 0;
+}
+
+static int
 check_experts(const struct model_config *c, struct err *e)
 {
 	bool softmax = c->moe_router_score_function == ROUTER_SCORE_SOFTMAX;
@@ -414,10 +429,10 @@ check_experts(const struct model_config *c, struct err *e)
 	if (c->moe_shared_expert_gate && !c->moe_shared_expert_intermediate_size)
 		return err_set(
 		    e, "--moe-shared-expert-gate: needs --moe-shared-expert-intermediate-size");
-	if (c->mlp_bias)
+	if (c->mlp_bias && c->moe_shared_expert_intermediate_size)
 		return err_set(e,
-		    "--num-experts: experts have no biases: give --disable-bias-linear, or "
-		    "--linear-biases without mlp");
+		    "--moe-shared-expert-intermediate-size: a shared expert has no biases: give "
+		    "--disable-bias-linear, or --linear-biases without mlp");
 	if (!(c->moe_aux_loss_coeff >= 0))
 		return err_set(e, "--moe-aux-loss-coeff %g: must be at least 0; 0.01 is usual",
 		    c->moe_aux_loss_coeff);
@@ -518,8 +533,8 @@ check_norms(const struct model_config *c, struct err *e)
 
 /* Positive sizes first, because the others divide by them. */
 int (*const model_checks[])(const struct model_config *c, struct err *e) = { check_positive,
-	check_norms, check_rope, check_attention, check_latent, check_experts, check_rates,
-	check_ranges, NULL };
+	check_norms, check_rope, check_attention, check_latent, check_activation, check_experts,
+	check_rates, check_ranges, NULL };
 
 int
 model_check(const struct model_config *c, struct err *e)

@@ -23,7 +23,8 @@ enum activation {
 	ACTIVATION_GELU_ERF,
 	ACTIVATION_RELU2,
 	ACTIVATION_SWIGLU,
-	ACTIVATION_GEGLU_TANH
+	ACTIVATION_GEGLU_TANH,
+	ACTIVATION_QUICK_GEGLU
 };
 enum position { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE };
 /* Where a block has a norm: of its input, of its branch before the residual sum, or of both. */

@@ -482,6 +482,7 @@ stack(struct family_place *out, int64_t experts, int64_t expert)
 		out->slice.count[d] = out->slice.count[d - 1];
 	}
 	out->shape[0] = experts;
+	out->rows++;
 	out->slice.ndim = out->ndim;
 	out->slice.start[0] = expert;
 	out->slice.count[0] = 1;
@@ -529,7 +530,8 @@ family_row_of(const struct family_place *place, int64_t stored)
 /*
  * Rows that name the same tensor are its blocks of output rows in table order, so the start is the
  * sum of the rows before and the height the sum of all. Where heads take turns, one run of rows
- * becomes as many as there are heads. Transposed last, when all is known.
+ * becomes as many as there are heads, and where rows do, as many as there are rows. Transposed
+ * last, when all is known.
  */
 int
 family_place(const struct family *f, const struct model_config *c, const struct param *p,
@@ -538,6 +540,7 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	const struct family_name *mine = NULL;
 	const char *mark;
 	int64_t before = 0, others = 0; /* rows of others that the tensor has */
+	int turn = 0, turns = 1; /* where they take turns: the parameter's, and of how many */
 
 	for (const struct family_name *n = f->names; n->hf; n++)
 		if (!strcmp(n->name, p->in_layer))
@@ -553,10 +556,18 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 		if (n != mine && !strcmp(n->hf, mine->hf)) {
 			others += param_rows(c, n->name);
 			before += n < mine ? param_rows(c, n->name) : 0;
+			turn += n < mine;
+			turns++;
 		}
 	out->shape[0] += others;
 	out->slice.start[0] = before;
 	out->runs = 1;
+	if (mine->take_turns) {
+		out->runs = p->shape[0];
+		out->apart = turns;
+		out->slice.start[0] = turn;
+		out->slice.count[0] = 1;
+	}
 	if (f->heads_take_turns && others > 0) {
 		out->runs = c->num_attention_heads;
 		out->apart = out->shape[0] / out->runs;
@@ -567,6 +578,7 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	out->transposed = mine->transposed && p->ndim == 2;
 	if (out->transposed)
 		transpose(out);
+	out->rows = out->transposed;
 	mark = strstr(mine->hf, "%d");
 	if (p->expert >= 0 && !(mark && strstr(mark + 2, "%d")))
 		stack(out, c->num_experts, p->expert);
@@ -576,7 +588,8 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 struct slice
 family_stored_slice(const struct family_place *place, const struct slice *of)
 {
-	int64_t run = place->runs > 1 ? of->start[0] / place->slice.count[0] : 0;
+	int64_t height = place->slice.count[place->rows],
+		run = place->runs > 1 ? of->start[0] / height : 0;
 	struct slice slice = place->slice;
 	int stacked = slice.ndim - of->ndim;
 
@@ -586,6 +599,6 @@ family_stored_slice(const struct family_place *place, const struct slice *of)
 		slice.start[d + stacked] += of->start[from];
 		slice.count[d + stacked] = of->count[from];
 	}
-	slice.start[0] += run * (place->apart - place->slice.count[0]);
+	slice.start[place->rows] += run * (place->apart - height);
 	return slice;
 }

@@ -15,12 +15,13 @@
 /* The name in Hugging Face's files of a tensor that is named as in its layer (struct param). `hf`
  * has "%d" for the layer, and a second one for the expert: a name of an expert's tensor without it
  * is of the tensors of all experts of the layer, one after the other along a first dimension.
- * Several rows may name one tensor: they are
- * then its consecutive blocks of output rows, in table order. */
+ * Several rows may name one tensor: they are then its consecutive blocks of output rows, in table
+ * order, or take turns, a row of each. */
 struct family_name {
 	const char *name;
 	const char *hf;
 	bool transposed; /* stored [in, out] (GPT-2's Conv1D) */
+	bool take_turns;
 };
 
 struct family {
@@ -88,9 +89,9 @@ void family_write_config(
 
 /* The place of parameter p in Hugging Face's files: the tensor's name and shape there, and the
  * slices of it that are p (in the stored orientation): `runs` of them, one after the other in p's
- * rows, of which box is the first and the others lie `apart` stored rows each from the one before.
- * transposed: p's rows are its columns, and there is one run. A tensor of all experts has a
- * dimension more than p, its first, and there is one run. Where p rotates other pairs than the
+ * rows, of which box is the first and the others lie `apart` each from the one before along `rows`,
+ * the stored dimension of p's rows: the first, or where it is transposed the last; a tensor of all
+ * experts has a dimension more than p, before the others. Where p rotates other pairs than the
  * family does, its rows, or elements, are in another order in each head: head of them, of which the
  * first `rotary` rotate; 0 elsewhere. */
 struct family_place {
@@ -99,6 +100,7 @@ struct family_place {
 	int64_t shape[SLICE_DIMS];
 	struct slice slice;
 	int64_t runs, apart;
+	int rows;
 	int64_t head, rotary;
 	bool transposed;
 };

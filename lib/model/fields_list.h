@@ -97,6 +97,15 @@
 	DO(CHOICE, S, M, "activation", enum activation, activation, activation_names, "gelu", \
 	   MODEL_DUMPED | MODEL_KEPT, "activation of the MLP") \
 	DO(SWITCH, S, M, "swiglu", swiglu, 0, "gated SiLU in the MLP: --activation swiglu") \
+	DO(SWITCH, S, M, "quick-geglu", quick_geglu, 0, \
+	   "x sigmoid(1.702 x) as the gate: --activation quick-geglu") \
+	DO(NUM, S, M, "glu-linear-offset", glu_linear_offset, -INFINITY, INFINITY, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "what a gated activation adds to the half of its input that the gate multiplies") \
+	DO(NUM, S, M, "activation-func-clamp-value", activation_func_clamp_value, 0, INFINITY, \
+	   NULL, MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "bounds of the inputs of a gated activation: above of the gate, on both sides of the " \
+	   "other half; none by default") \
 	DO(SWITCH, S, M, "squared-relu", squared_relu, 0, "--activation squared-relu") \
 	DO(SWITCH, S, M, "openai-gelu", openai_gelu, 0, "GELU by tanh, as --activation gelu") \
 	DO(UNSWITCH, S, M, "no-bias-gelu-fusion", bias_gelu_fusion, \

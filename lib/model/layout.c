@@ -363,12 +363,16 @@ check_slices(struct str *s, const struct layout *l, const struct model_config *c
 		int64_t number;
 	} rules[] = { { "--moe-ffn-hidden-size", c->moe_ffn_hidden_size },
 		{ "the ranks of a pipeline stage,",
-		    l->tensor_model_parallel_size * layout_data_ranks(l) } };
+		    l->tensor_model_parallel_size * layout_data_ranks(l) },
+		/* of which slices have parts of the biases of outputs */
+		{ "--hidden-size", c->hidden_size } };
 	int64_t n = layout_expert_slices(l), legal = n;
+	int count = c->mlp_bias ? 3 : 2;
 
-	while (rules[0].number % legal || rules[1].number % legal)
+	while (rules[0].number % legal || rules[1].number % legal ||
+	    (count > 2 && rules[2].number % legal))
 		legal--;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < count; i++)
 		if (rules[i].number % n)
 			str_addf(s,
 			    "%s--expert-tensor-parallel-size %lld%s: must divide %s %lld (try "

@@ -57,11 +57,14 @@ switches(
 	if (opt_given(p, "no-bias-gelu-fusion") && c->activation == ACTIVATION_GELU_TANH &&
 	    !o->openai_gelu)
 		c->activation = ACTIVATION_GELU_ERF;
-	if (o->swiglu && o->squared_relu)
-		return err_set(
-		    e, "--swiglu and --squared-relu exclude each other: give one of them");
+	if (o->swiglu + o->squared_relu + o->quick_geglu > 1)
+		return err_set(e, "--%s and --%s exclude each other: give one of them",
+		    o->swiglu ? "swiglu" : "quick-geglu",
+		    o->squared_relu ? "squared-relu" : "quick-geglu");
 	if (o->swiglu)
 		c->activation = ACTIVATION_SWIGLU;
+	if (o->quick_geglu)
+		c->activation = ACTIVATION_QUICK_GEGLU;
 	if (o->squared_relu)
 		c->activation = ACTIVATION_RELU2;
 	if (o->use_rotary_position_embeddings)

@@ -247,7 +247,7 @@ state_iteration	7" ]
 	fails 1 "mckpt: $hf/mixtral: the model has 4 experts already" mckpt upcycle --num-experts 4 "$hf/mixtral" ck
 	fails 1 "mckpt: $hf/llama: --moe-router-topk 5: must be at most --num-experts 4" \
 		mckpt upcycle --num-experts 4 --moe-router-topk 5 "$hf/llama" ck
-	fails 1 "mckpt: $hf/gpt2: --num-experts: experts have no biases: give --disable-bias-linear, or --linear-biases without mlp" \
+	fails 1 "mckpt: $hf/gpt2: its MLPs have biases: no experts are made of such" \
 		mckpt upcycle --num-experts 4 "$hf/gpt2" ck
 	fails 2 "mckpt: --ffn-init-ratio 1.5: must be from 0 to 1" mckpt upcycle --num-experts 4 --ffn-init-ratio 1.5 "$hf/llama" ck
 	[ ! -e ck ]

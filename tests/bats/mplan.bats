@@ -123,6 +123,30 @@ column()
 		--global-batch-size 512 --target-days 14
 }
 
+@test "check: the published sizes of GPT-OSS" {
+	while read -r layers experts parameters; do
+		cat >config.json <<-END
+			{ "model_type": "gpt_oss", "vocab_size": 201088, "hidden_size": 2880,
+			  "intermediate_size": 2880, "num_hidden_layers": $layers, "head_dim": 64,
+			  "num_attention_heads": 64, "num_key_value_heads": 8, "hidden_act": "silu",
+			  "num_local_experts": $experts, "num_experts_per_tok": 4,
+			  "experts_per_token": 4, "initial_context_length": 4096,
+			  "max_position_embeddings": 131072, "rms_norm_eps": 1e-05,
+			  "rope_scaling": { "beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
+			    "original_max_position_embeddings": 4096, "rope_type": "yarn",
+			    "truncate": false }, "rope_theta": 150000, "sliding_window": 128,
+			  "attention_bias": true, "swiglu_limit": 7.0, "tie_word_embeddings": false,
+			  "router_aux_loss_coef": 0.9, "output_router_logits": false,
+			  "quantization_config": { "quant_method": "mxfp4" } }
+		END
+		run -0 --separate-stderr mplan check --model config.json --world-size 1
+		[[ "$output" == "ok: $parameters parameters on 1 ranks: "* && -z "$stderr" ]]
+	done <<-END
+		24 32 20914757184
+		36 128 116829156672
+	END
+}
+
 @test "check: a legal layout in one line" {
 	run -0 --separate-stderr mplan check --config 8b.conf --world-size 16 \
 		--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 \

@@ -361,12 +361,24 @@ def deepseek_v3(r, i):
     return s
 
 
+def gpt_oss(r, i):
+    """Bounds that some activations reach, and a model whose down projections are square."""
+    s, (experts, members) = sizes(r, i), router(r, i)
+    layers = s["num_hidden_layers"] = r.randrange(2, 6)
+    if i == 2:
+        s["intermediate_size"] = s["hidden_size"]
+    place = [{}, yarn(r, i), rope(r, "default"), yarn(r, 12)][i % 4]
+    return {**s, **members, **place, **layer_types(r, i, layers), "num_local_experts": experts,
+            "head_dim": r.choice([8, 10, 20]), "sliding_window": r.choice([3, 7, 20]), "attention_bias": i % 4 != 3,
+            "swiglu_limit": [7.0, 1.0, 0.5][i % 3]}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
             "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3,
             "smollm3": smollm3, "exaone4": exaone4, "granite": granite, "ministral3": ministral3,
-            "cohere2": cohere2, "qwen2_moe": qwen2_moe, "deepseek_v3": deepseek_v3}
+            "cohere2": cohere2, "qwen2_moe": qwen2_moe, "deepseek_v3": deepseek_v3, "gpt_oss": gpt_oss}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------
@@ -398,6 +410,8 @@ def randomise(model, seed):
                 p.copy_((one if name.endswith("weight") else 0) + 0.3 * x)
             elif name.endswith("bias"):
                 p.copy_(0.3 * x)
+            elif name.endswith("sinks"):
+                p.copy_(1.5 * x)
             else:
                 p.copy_(x * (0.5 if "embed" in name or "wte" in name else p.shape[-1] ** -0.5))
 
@@ -579,9 +593,10 @@ def compare_greedy(d, r, vocab):
 
 
 def steps_of_torch(model, x):
-    """Loss and gradient norm of each step, and the weights after the last."""
-    decay = [p for p in model.parameters() if p.dim() > 1]
-    plain = [p for p in model.parameters() if p.dim() <= 1]
+    """Loss and gradient norm of each step, and the weights after the last. Biases of experts are vectors, one an expert."""
+    flat = [p.dim() <= 1 or name.endswith("_bias") for name, p in model.named_parameters()]
+    decay = [p for p, plain in zip(model.parameters(), flat) if not plain]
+    plain = [p for p, plain in zip(model.parameters(), flat) if plain]
     adam = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}], lr=LR,
                              betas=(0.9, 0.95), eps=1e-8)
     loss, norm = [], []

@@ -2,8 +2,9 @@
 """quantised.py - decoded FP8 blocks and MXFP4 against transformers 5, bit for bit, on the CPU
 
 All codes of FP8 with all bytes of scales as exponents, and with random factors in F32, BF16 and F16; all codes of MXFP4 with
-all bytes of scales up to 252; to BF16 and FP32. Then a small Llama whose weights are FP8 blocks, through mckpt import, and
-a matrix of 576 rows, which transformers' own decoder refuses, by hand. Prints a line a case. hf_decoded is taken from PATH.
+all bytes of scales up to 252; to BF16 and FP32. Then a small Llama whose weights are FP8 blocks and a small GPT-OSS whose
+experts are MXFP4, through mckpt import, and a matrix of 576 rows, which transformers' own decoder refuses, by hand. Prints
+a line a case. hf_decoded is taken from PATH.
 """
 import json
 import os
@@ -140,9 +141,40 @@ def llama(d):
                 torch.cat([want[n].to(TYPES[kind]).reshape(-1) for n in names]))
 
 
+def gpt_oss(d):
+    """A model of MXFP4 experts through mckpt import: files have outputs by inputs, transformers the transpose."""
+    config = transformers.AutoConfig.for_model(
+        "gpt_oss", vocab_size=90, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, num_local_experts=3, num_experts_per_tok=2, sliding_window=8)
+    model = transformers.AutoModelForCausalLM.from_config(config).to(torch.bfloat16)
+    g = torch.Generator().manual_seed(9)
+    stored, want = {}, {}
+    for name, w in model.state_dict().items():
+        want[name] = stored[name] = torch.randn(w.shape, generator=g).bfloat16()
+        if name.endswith("experts.gate_up_proj") or name.endswith("experts.down_proj"):
+            shape = (w.shape[0], w.shape[2], w.shape[1] // 32)
+            blocks = torch.randint(0, 256, (*shape, 16), generator=g).to(torch.uint8)
+            scales = torch.randint(115, 130, shape, generator=g).to(torch.uint8)
+            del stored[name]
+            stored.update({name + "_blocks": blocks, name + "_scales": scales})
+            want[name] = convert_moe_packed_tensors(blocks, scales, dtype=torch.bfloat16)
+    save_file(stored, os.path.join(d, "model.safetensors"))
+    with open(os.path.join(d, "config.json"), "w") as f:
+        json.dump({**config.to_dict(), "quantization_config": {"quant_method": "mxfp4"}}, f)
+    ck, out = os.path.join(d, "ck"), os.path.join(d, "out")
+    subprocess.run(["mckpt", "import", "-q", d, ck], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(["mexport", "-q", ck, out], check=True)
+    got = load_file(os.path.join(out, "model.safetensors"))
+    if set(got) != set(want):
+        sys.exit("other tensors: %s" % sorted(set(got) ^ set(want)))
+    names = sorted(want)
+    compare("a GPT-OSS of MXFP4 through mckpt import", torch.cat([got[n].reshape(-1) for n in names]),
+            torch.cat([want[n].reshape(-1) for n in names]))
+
+
 def main():
     print("transformers %s, torch %s" % (transformers.__version__, torch.__version__))
-    for case in (fp8, rows_576, mxfp4, llama):
+    for case in (fp8, rows_576, mxfp4, llama, gpt_oss):
         with tempfile.TemporaryDirectory() as d:
             case(d)
 

@@ -110,6 +110,13 @@ static const char *const cases[] = {
 		"num-experts 6\nmoe-router-topk 2\nmoe-layer-freq [0,1]\nswiglu\n"
 		"moe-router-score-function sigmoid\nmoe-shared-expert-intermediate-size 10\n"
 		"attention-dropout 0\nhidden-dropout 0\n",
+	EXPERTS "num-experts 5\nmoe-router-topk 2\nquick-geglu\nglu-linear-offset 1\n"
+		"activation-func-clamp-value 7\nlinear-biases qkv proj mlp\n"
+		"softmax-type learnable\nwindow-size 3\nwindow-attn-skip-freq 2\n"
+		"moe-aux-loss-coeff 0.3\nattention-dropout 0\nhidden-dropout 0\n",
+	EXPERTS "num-experts 3\nmoe-router-topk 2\nactivation gelu-erf\nlinear-biases mlp\n"
+		"moe-layer-freq [0,1]\nmoe-expert-capacity-factor 0.7\n"
+		"recompute-granularity full\nattention-dropout 0\nhidden-dropout 0.1\n",
 	EXPERTS "num-experts 3\nmoe-router-topk 1\nmoe-router-pre-softmax\nsquared-relu\n"
 		"moe-router-load-balancing-type none\nuse-parallel-residual\nmoe-layer-freq 2\n"
 		"shared-parallel-norm\n"

@@ -7,9 +7,8 @@ enum { REBUILD = 1, IN_PLACE = 2 };
 static void
 act_declare(struct problem *p)
 {
-	bool gated = p->c->kind == ACT_SWIGLU || p->c->kind == ACT_GEGLU_TANH;
-
-	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(p->c->rows, p->c->columns * (gated ? 2 : 1)));
+	slot_add(
+	    p, 0, SLOT_INPUT, 0, SHAPE(p->c->rows, p->c->columns * (is_gated(p->c->kind) ? 2 : 1)));
 	slot_add(p, 1, SLOT_OUTPUT, 0, SHAPE(p->c->rows, p->c->columns));
 	if (p->c->flags & REBUILD)
 		slot_add(p, 2, SLOT_REBUILT, 0, SHAPE(p->c->rows, p->c->columns));
@@ -20,17 +19,23 @@ act_declare(struct problem *p)
 static void
 act_forward(struct problem *p)
 {
-	p->ops->act_fwd(
-	    p->st, &(struct act){ .kind = (enum act_kind)p->c->kind, .y = *T(1), .x = *T(0) });
+	p->ops->act_fwd(p->st,
+	    &(struct act){ .kind = (enum act_kind)p->c->kind,
+		.y = *T(1),
+		.x = *T(0),
+		.gate = case_gate(p->c) });
 }
 
 /* Gradients in separate tensors, or dx in place of x and the value in place of dy. */
 static void
 act_backward(struct problem *p)
 {
-	struct act_grad a = {
-		.kind = (enum act_kind)p->c->kind, .dx = *G(0), .dy = *G(1), .x = *T(0), .y = *T(2)
-	};
+	struct act_grad a = { .kind = (enum act_kind)p->c->kind,
+		.dx = *G(0),
+		.dy = *G(1),
+		.x = *T(0),
+		.y = *T(2),
+		.gate = case_gate(p->c) };
 
 	if (p->c->flags & IN_PLACE) {
 		p->ops->cast(p->st, &(struct pair){ *G(0), *T(0) });
@@ -48,7 +53,7 @@ expect_act(const struct problem *p, int64_t row, int64_t column)
 {
 	bool gated = p->slot[0].columns != p->c->columns;
 
-	return activation((enum act_kind)p->c->kind, value_at(p, 0, row, column),
+	return activation(p->c, value_at(p, 0, row, column),
 	    gated ? value_at(p, 0, row, column + p->c->columns) : 0);
 }
 
@@ -63,6 +68,10 @@ const struct op_case cases[] = {
 	{ &act_test, CASE_BOTH, .rows = 1, .columns = 1, .kind = ACT_SWIGLU },
 	{ &act_test, CASE_BOTH, .rows = 9, .columns = 2051, .kind = ACT_SWIGLU },
 	{ &act_test, CASE_BOTH, .rows = 4, .columns = 19, .kind = ACT_GEGLU_TANH },
+	{ &act_test, CASE_BOTH, .rows = 7, .columns = 37, .kind = ACT_QUICK_GEGLU },
+	{ &act_test, CASE_BOTH, .rows = 9, .columns = 2056, .kind = ACT_QUICK_GEGLU, .cap = 2.7,
+	    .flags = REBUILD | IN_PLACE },
+	{ &act_test, CASE_BOTH, .rows = 5, .columns = 50, .kind = ACT_SWIGLU, .cap = 1.3 },
 	{ &act_test, CASE_BOTH, .rows = 4, .columns = 72, .kind = ACT_GEGLU_TANH,
 	    .flags = REBUILD },
 	{ &act_test, CASE_BOTH, .rows = 9, .columns = 2056, .kind = ACT_SWIGLU,

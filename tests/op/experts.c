@@ -9,7 +9,7 @@ static void
 expert_act_declare(struct problem *p)
 {
 	const struct op_case *c = p->c;
-	bool gated = c->kind == ACT_SWIGLU || c->kind == ACT_GEGLU_TANH;
+	bool gated = is_gated((int)c->kind);
 
 	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, c->columns * (gated ? 2 : 1)));
 	slot_add(p, 1, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
@@ -26,8 +26,8 @@ expert_act_declare(struct problem *p)
 static void
 expert_act_forward(struct problem *p)
 {
-	struct expert_act a = { (enum act_kind)p->c->kind, *T(1), *T(0), *T(2), *T(4),
-		p->c->inner };
+	struct expert_act a = { (enum act_kind)p->c->kind, *T(1), *T(0), *T(2), *T(4), p->c->inner,
+		case_gate(p->c) };
 
 	p->ops->expert_act(p->st, &a);
 }
@@ -44,7 +44,8 @@ expert_act_backward(struct problem *p)
 		.x = *T(0),
 		.weight = *T(2),
 		.counts = *T(4),
-		.first = p->c->inner };
+		.first = p->c->inner,
+		.gate = case_gate(p->c) };
 
 	if (p->c->flags & IN_PLACE) {
 		p->ops->cast(p->st, &(struct pair){ *G(0), *T(0) });
@@ -59,12 +60,74 @@ expect_expert_act(const struct problem *p, int64_t row, int64_t column)
 	bool gated = p->slot[0].columns != p->c->columns;
 
 	return value_at(p, 2, row, 0) *
-	    activation((enum act_kind)p->c->kind, value_at(p, 0, row, column),
+	    activation(p->c, value_at(p, 0, row, column),
 		gated ? value_at(p, 0, row, column + p->c->columns) : 0);
 }
 
 static const struct op_test expert_act_test = { "expert act", expert_act_declare,
 	expert_act_forward, expert_act_backward, expect_expert_act };
+
+/* --- biases of a window of experts' rows: 0 x, 1 y, 2 weights, 3 biases, 4 counts; of UNWEIGHTED
+ * rows the gradient of biases is written ------------------------------------------------------- */
+enum { UNWEIGHTED = 2 };
+
+static void
+expert_bias_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+	bool weighted = !(c->flags & UNWEIGHTED);
+
+	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 1, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
+	if (weighted)
+		slot_add(
+		    p, 2, SLOT_INPUT, SLOT_REAL | SLOT_REAL_GRAD | SLOT_ADDED, SHAPE(c->rows, 1));
+	slot_add(
+	    p, 3, SLOT_INPUT, weighted ? VECTOR_PARAM : VECTOR_WRITTEN, SHAPE(3 * c->columns, 1));
+	slot_add(p, 4, SLOT_IDS, 0, SHAPE(2, 3));
+	for (int i = 0; i < 6; i++)
+		p->slot[4].value[i] = i % 2 ? (double)(c->rows + c->inner) / 3 : 0;
+}
+
+static void
+expert_bias_forward(struct problem *p)
+{
+	struct expert_bias b = { *T(1), *T(3), *T(2), *T(4), p->c->inner };
+
+	p->ops->cast(p->st, &(struct pair){ *T(1), *T(0) });
+	p->ops->expert_bias(p->st, &b);
+}
+
+static void
+expert_bias_backward(struct problem *p)
+{
+	bool weighted = !(p->c->flags & UNWEIGHTED);
+	struct expert_bias_grad g = { .dbias = *G(3),
+		.dweight = *G(2),
+		.dy = *G(1),
+		.bias = weighted ? *T(3) : (struct tensor){ .data = NULL },
+		.weight = *T(2),
+		.counts = *T(4),
+		.first = p->c->inner,
+		.beta = weighted };
+
+	p->ops->expert_bias_grad(p->st, &g);
+	p->ops->cast(p->st, &(struct pair){ *G(0), *G(1) });
+}
+
+static double
+expect_expert_bias(const struct problem *p, int64_t row, int64_t column)
+{
+	const struct op_case *c = p->c;
+	int64_t expert = (row + c->inner) / ((c->rows + c->inner) / 3);
+	double weight = c->flags & UNWEIGHTED ? 1 : value_at(p, 2, row, 0);
+
+	return value_at(p, 0, row, column) +
+	    weight * value_at(p, 3, expert * c->columns + column, 0);
+}
+
+static const struct op_test expert_bias_test = { "expert bias", expert_bias_declare,
+	expert_bias_forward, expert_bias_backward, expect_expert_bias };
 
 /* --- activations ------------------------------------------------------------------------------ */
 
@@ -83,6 +146,7 @@ static const struct act_case acts[] = {
 	{ ACT_GEGLU_TANH, 600, 0, 1, 333, true },
 	{ ACT_SWIGLU, 1100, 500, 1061, 768, true },
 	{ ACT_SWIGLU, 101, 101, 100, 14336, false },
+	{ ACT_QUICK_GEGLU, 300, 70, 210, 2880, true },
 };
 
 enum { ACT_Y, ACT_DX, ACT_REMADE, ACT_DWEIGHT, ACT_MADE };
@@ -124,7 +188,7 @@ put_live(const struct side *s, const struct act_case *c, struct tensor shape, ui
 static struct acted
 acted_by(const struct backend *b, enum dtype act, const struct act_case *c)
 {
-	bool gated = c->kind == ACT_SWIGLU || c->kind == ACT_GEGLU_TANH;
+	bool gated = is_gated((int)c->kind);
 	struct side s = side_open(b, act);
 	struct tensor narrow_shape = tensor_2d(NULL, act, c->rows, c->columns),
 		      wide_shape = tensor_2d(NULL, act, c->rows, c->columns * (gated ? 2 : 1)),
@@ -203,6 +267,13 @@ const struct op_case cases[] = {
 	    .flags = IN_PLACE },
 	{ &expert_act_test, CASE_BOTH, .rows = 5, .columns = 2100, .kind = ACT_RELU2, .inner = 1,
 	    .flags = IN_PLACE },
+	{ &expert_act_test, CASE_BOTH, .rows = 9, .columns = 48, .kind = ACT_QUICK_GEGLU,
+	    .inner = 6, .cap = 2.7 },
+	{ &expert_bias_test, CASE_BOTH, .rows = 3, .columns = 37 },
+	{ &expert_bias_test, CASE_BOTH, .rows = 50, .columns = 2064, .inner = 13 },
+	{ &expert_bias_test, CASE_BOTH, .rows = 21, .columns = 40, .flags = UNWEIGHTED },
+	{ &expert_bias_test, CASE_BOTH, .rows = 5, .columns = 19, .inner = 16,
+	    .flags = UNWEIGHTED },
 	CHECKED(CASE_CUDA, test_acts),
 	{ &expert_act_test, CASE_TIME, .rows = 16384, .columns = 768, .kind = ACT_SWIGLU },
 	{ 0 },

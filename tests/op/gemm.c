@@ -184,6 +184,55 @@ test_gemms(const struct backend *b)
 	CHECK(!memcmp(out[0], out[1], sizeof out[0]));
 }
 
+/* The logits of a router: real sums with a bias of 16 bits, and the gradient of that bias, in
+ * numbers that are exact. */
+static void
+test_router(const struct backend *b)
+{
+	enum { ROWS = 37, EXPERTS = 5, K = 64 };
+	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16 };
+	struct err e;
+	struct rig r = { .b = b, .d = b->open(&config, &e) };
+	uint16_t bits[EXPERTS];
+	float bias[EXPERTS] = { -1.5F, 0, 0.25F, 3, 8 }, out[ROWS * EXPERTS], sums[EXPERTS];
+	struct tensor x, w, c, s, t;
+
+	r.st = b->stream(r.d, STREAM_COMPUTE);
+	dtype_convert(bits, DTYPE_BF16, bias, DTYPE_F32, EXPERTS);
+	x = rig_vector(&r, DTYPE_BF16, ROWS * K, NULL);
+	w = rig_vector(&r, DTYPE_BF16, EXPERTS * K, NULL);
+	c = rig_vector(&r, DTYPE_F32, ROWS * EXPERTS, NULL);
+	s = rig_vector(&r, DTYPE_F32, EXPERTS, NULL);
+	t = rig_vector(&r, DTYPE_BF16, EXPERTS, bits);
+	r.st->ops->fill(r.st, &(struct fill){ x, 0.5 });
+	r.st->ops->fill(r.st, &(struct fill){ w, 0.25 });
+	r.st->ops->fill(r.st, &(struct fill){ s, 1 });
+	r.st->ops->gemm(r.st,
+	    &(struct gemm){ .c = tensor_2d(c.data, DTYPE_F32, ROWS, EXPERTS),
+		.a = tensor_2d(x.data, DTYPE_BF16, ROWS, K),
+		.b = tensor_2d(w.data, DTYPE_BF16, EXPERTS, K),
+		.trans_b = true,
+		.alpha = 1,
+		.bias = t });
+	rig_read(&r, &c, out);
+	for (int i = 0; i < ROWS * EXPERTS; i++)
+		CHECK(out[i] == 8 + bias[i % EXPERTS]);
+	r.st->ops->fill(r.st, &(struct fill){ c, 0.5 });
+	r.st->ops->gemm(r.st,
+	    &(struct gemm){ .c = tensor_2d(w.data, DTYPE_BF16, EXPERTS, K),
+		.a = tensor_2d(c.data, DTYPE_F32, ROWS, EXPERTS),
+		.b = tensor_2d(x.data, DTYPE_BF16, ROWS, K),
+		.trans_a = true,
+		.alpha = 1,
+		.dbias = s });
+	rig_read(&r, &s, sums);
+	for (int i = 0; i < EXPERTS; i++)
+		CHECK(sums[i] == 0.5F * ROWS);
+	for (size_t i = 0; i < 5; i++)
+		b->release(r.d, (struct tensor[]){ x, w, c, s, t }[i].data);
+	b->close(r.d);
+}
+
 /* The file of choices under dir; if bytes are given, they replace its first ones. Returns its
  * length; -1: there is none. */
 static long
@@ -328,6 +377,7 @@ const struct op_case cases[] = {
 	{ &gemm_test, CASE_LARGE, .rows = 333, .columns = 256, .inner = 512,
 	    .flags = TRANS_B | GELU },
 	CHECKED(CASE_CUDA, test_gemms),
+	CHECKED(CASE_BOTH, test_router),
 	CHECKED(CASE_CUDA, test_choices),
 	CHECKED(CASE_BOTH, test_split),
 	{ &gemm_test, CASE_TIME, .rows = 8192, .columns = 6144, .inner = 4096, .flags = TRANS_B },

@@ -67,8 +67,9 @@ struct op_case {
 	int64_t rows, columns, inner;
 	int batch, heads, groups, head_dim;
 	int64_t window;
-	double drop, cap; /* cap: of attention and the loss; of embeddings their scale */
-	int64_t turn;     /* of dropout; 0: positions are contiguous */
+	/* cap: of attention and the loss; of embeddings their scale; of activations their bounds */
+	double drop, cap;
+	int64_t turn; /* of dropout; 0: positions are contiguous */
 	int kind;
 	unsigned flags;
 };
@@ -171,8 +172,21 @@ capped(const struct problem *p, double x)
 double drawn(const struct dropout *d, int64_t index);
 /* The tanh form as published. */
 double gelu(double x);
-/* An activation of x, and where it is gated of the gate x and `up`. */
-double activation(enum act_kind kind, double x, double up);
+/* Whether a kind is gated; and what it takes of its inputs in a case with a cap. */
+static inline bool
+is_gated(int kind)
+{
+	return kind >= ACT_SWIGLU;
+}
+
+static inline struct act_gate
+case_gate(const struct op_case *c)
+{
+	return (struct act_gate){ c->cap, c->cap > 0 ? 1 : 0 };
+}
+
+/* An activation of x, and where it is gated of the gate x and `up`, in the bounds of the case. */
+double activation(const struct op_case *c, double x, double up);
 
 /* --- for checks ------------------------------------------------------------------------------ */
 

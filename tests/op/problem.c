@@ -257,13 +257,20 @@ gelu(double x)
 }
 
 double
-activation(enum act_kind kind, double x, double up)
+activation(const struct op_case *c, double x, double up)
 {
-	switch (kind) {
+	struct act_gate g = case_gate(c);
+
+	if (is_gated(c->kind) && g.clamp > 0) {
+		x = fmin(x, g.clamp);
+		up = fmax(-g.clamp, fmin(up, g.clamp)) + g.offset;
+	}
+	switch (c->kind) {
 	case ACT_GELU_TANH: return gelu(x);
 	case ACT_GELU_ERF: return 0.5 * x * (1 + erf(x / sqrt(2)));
 	case ACT_RELU2: return x > 0 ? x * x : 0;
 	case ACT_SWIGLU: return x / (1 + exp(-x)) * up;
+	case ACT_QUICK_GEGLU: return x / (1 + exp(-1.702 * x)) * up;
 	default: return gelu(x) * up;
 	}
 }

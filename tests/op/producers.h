@@ -78,7 +78,7 @@ static const struct producer_case producer_cases[] = {
 static inline bool
 producer_gated(const struct producer_case *c)
 {
-	return c->producer < MAKES_NORM && (c->kind == ACT_SWIGLU || c->kind == ACT_GEGLU_TANH);
+	return c->producer < MAKES_NORM && is_gated(c->kind);
 }
 
 /* A result, its copies and what comes with them, on the device; and on the host what they became.

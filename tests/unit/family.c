@@ -97,9 +97,9 @@ test_places(const struct family *f, const struct model_config *c)
 		CHECK(slice_inside(&place.slice, place.ndim, place.shape));
 		CHECK(slice_elements(&place.slice) * place.runs == param_elements(&p[i]));
 		sum += slice_elements(&place.slice) * place.runs;
-		place.slice.start[0] += (place.runs - 1) * place.apart;
+		place.slice.start[place.rows] += (place.runs - 1) * place.apart;
 		CHECK(slice_inside(&place.slice, place.ndim, place.shape));
-		place.slice.start[0] -= (place.runs - 1) * place.apart;
+		place.slice.start[place.rows] -= (place.runs - 1) * place.apart;
 		if (!strcmp(place.name, "transformer.h.3.attn.c_attn.weight")) {
 			CHECK(place.transposed && place.shape[0] == c->hidden_size &&
 			    place.shape[1] == 3 * c->hidden_size);
@@ -278,6 +278,18 @@ test_combinations(void)
 			"\"use_sliding_window\": true}",
 	    &c));
 	CHECK(layer_window(&c, 0) == 4096 && layer_window(&c, 1) == 0);
+	c = family_config("gpt_oss");
+	CHECK(c.softmax_type == SOFTMAX_LEARNABLE && c.activation == ACTIVATION_QUICK_GEGLU);
+	CHECK(c.activation_func_clamp_value == 2 && c.glu_linear_offset == 1);
+	CHECK(c.mlp_bias && c.qkv_bias && c.proj_bias && c.moe_aux_loss_coeff == 0.9);
+	CHECK(layer_window(&c, 0) == 9 && layer_window(&c, 1) == 0);
+	CHECK(read_text("{\"model_type\": \"gpt_oss\", " SIZES "}", &c));
+	CHECK(c.rope_scaling == ROPE_SCALING_YARN && c.rope_factor == 32 && c.yarn_unrounded_range);
+	CHECK(c.rotary_base == 150000 && c.kv_channels == 64 && c.window_size == 128);
+	CHECK(c.moe_aux_loss_coeff == 0);
+	c.softmax_type = SOFTMAX_OFF_BY_ONE;
+	not_of(
+	    "gpt_oss", &c, "gpt_oss has 'softmax-type learnable', not 'softmax-type off-by-one'");
 	c = family_config("ministral");
 	CHECK(layer_window(&c, 0) == 9 && layer_window(&c, 1) == 0);
 	c = family_config("olmo3");
@@ -715,7 +727,7 @@ static const struct {
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
 	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3, exaone4, granite, "
-	    "ministral3, cohere2, qwen2_moe, deepseek_v3" },
+	    "ministral3, cohere2, qwen2_moe, deepseek_v3, gpt_oss" },
 	{ "{\"model_type\": \"deepseek_v3\", \"topk_method\": \"greedy\"}",
 	    "\"topk_method\" is 'greedy'; deepseek_v3 has 'noaux_tc'" },
 	{ "{\"model_type\": \"deepseek_v3\", \"norm_topk_prob\": false}",
@@ -726,6 +738,12 @@ static const struct {
 	    "first" },
 	{ "{\"model_type\": \"deepseek_v3\", \"num_key_value_heads\": 4}",
 	    "--multi-latent-attention: is not supported with --num-query-groups" },
+	{ "{\"model_type\": \"gpt_oss\", " SIZES ", \"swiglu_alpha\": 1.5}",
+	    "\"swiglu_alpha\" is 1.5; only 1.702 is supported" },
+	{ "{\"model_type\": \"gpt_oss\", " SIZES ", \"swiglu_limit\": 0}",
+	    "\"swiglu_limit\" is 0; must be above 0" },
+	{ "{\"model_type\": \"gpt_oss\", " SIZES ", \"sliding_window\": null}",
+	    "\"sliding_window\" is null; gpt_oss has a window" },
 	{ "{\"model_type\": \"qwen2_moe\", " SIZES ", \"shared_expert_intermediate_size\": 0}",
 	    "\"shared_expert_intermediate_size\" must be at least 1" },
 	{ "{\"model_type\": \"mixtral\", " SIZES ", \"num_local_experts\": 0}",

@@ -18,7 +18,7 @@ static const struct model_config every = {
 	NORM_PLACEMENT_BOTH, true, /* norm_placement, apply_layernorm_1p */
 	false,                     /* norm_without_bias: see test_excluding */
 	true, true,                /* use_parallel_residual, shared_parallel_norm */
-	ACTIVATION_SWIGLU,
+	ACTIVATION_QUICK_GEGLU, 1.5, 7, /* glu_linear_offset, activation_func_clamp_value */
 	POSITION_ROPE, 500, 0.5, /* rotary_base, rotary_percent */
 	true,                    /* rotary_interleaved */
 	ROPE_SCALING_LLAMA3,

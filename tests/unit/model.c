@@ -81,6 +81,16 @@ grouped(void)
 	return c;
 }
 
+/* Mixtral with biases. */
+static struct model_config
+biased(void)
+{
+	struct model_config c = mixtral();
+
+	c.mlp_bias = true;
+	return c;
+}
+
 /* Qwen3-30B-A3B. */
 static struct model_config
 qwen3_30b(void)
@@ -209,6 +219,10 @@ test_rules(void)
 	    "--attn-logit-softcapping -1: must be at least 0; 50 is usual");
 	BROKEN(llama3_8b, final_logit_softcapping, -30,
 	    "--final-logit-softcapping -30: must be at least 0; 30 is usual");
+	BROKEN(gpt2_small, glu_linear_offset, 1,
+	    "--glu-linear-offset 1: needs --swiglu or --quick-geglu");
+	BROKEN(gpt2_small, activation_func_clamp_value, 7,
+	    "--activation-func-clamp-value 7: needs --swiglu or --quick-geglu");
 	BROKEN(llama3_8b, hidden_dropout, -0.5, "--hidden-dropout -0.5: must be from 0 to 0.999");
 	BROKEN(llama3_8b, embedding_dropout, 1, "--embedding-dropout 1: must be from 0 to 0.999");
 	/* What no other check looks at has the range of its row. */
@@ -234,9 +248,9 @@ test_rules(void)
 	    "--moe-router-group-scores 3: must be from 1 to the 2 experts of a group");
 	BROKEN(mixtral, moe_router_enable_expert_bias, true,
 	    "--moe-router-enable-expert-bias: is for --moe-router-score-function sigmoid");
-	BROKEN(mixtral, mlp_bias, true,
-	    "--num-experts: experts have no biases: give --disable-bias-linear, or "
-	    "--linear-biases without mlp");
+	BROKEN(biased, moe_shared_expert_intermediate_size, 8,
+	    "--moe-shared-expert-intermediate-size: a shared expert has no biases: give "
+	    "--disable-bias-linear, or --linear-biases without mlp");
 	BROKEN(mixtral, moe_router_load_balancing_type, BALANCING_SINKHORN,
 	    "--moe-router-load-balancing-type sinkhorn: is not supported: must be aux_loss, "
 	    "seq_aux_loss or none");

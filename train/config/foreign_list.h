@@ -27,7 +27,6 @@
 	DO(NOTE, "DDP-impl", 1, one_model) \
 	DO(NOTE, "abort-on-unmet-fused-kernel-constraints", 0, fused) \
 	DO(NOTE, "accumulate-allreduce-grads-in-fp32", 0, fp32_sums) \
-	DO(MATHS, "activation-func-clamp-value", 1, clamp) \
 	DO(NOTE, "activation-offload-fraction", 1, offload) \
 	DO(ALIAS, "activations-checkpoint-method", 1, \
 	   "--recompute-granularity full --recompute-method $") \
@@ -263,7 +262,7 @@
 	DO(SCOPE, "gdp-num-chunk-states-to-recompute", 1, hybrid) \
 	DO(SCOPE, "gdp-num-householder", 1, hybrid) DO(NOTE, "gemm-shapes", OPT_MANY, test_only) \
 	DO(SAME, "glu-activation", 1, "swiglu=--swiglu; geglu=--activation geglu", glu) \
-	DO(SAME, "glu-linear-offset", 1, "0", offset) DO(NOTE, "goldfish-h", 1, read_goldfish) \
+	DO(NOTE, "goldfish-h", 1, read_goldfish) \
 	DO(NOTE, "goldfish-k", 1, read_goldfish) DO(MATHS, "goldfish-loss", 0, goldfish) \
 	DO(NOTE, "gpu-sniff-test-interval", 1, watch) DO(SCOPE, "grpo-clamp-eps-lower", 1, rl) \
 	DO(SCOPE, "grpo-clamp-eps-upper", 1, rl) DO(SCOPE, "grpo-default-temperature", 1, rl) \
@@ -624,7 +623,7 @@
 	DO(NOTE, "pytorch-profiler-collect-shapes", 0, profile) \
 	DO(MATHS, "qk-l2-norm", 0, l2) \
 	DO(NOTE, "qknorm-impl", 1, fused) DO(SCOPE, "query-in-block-prob", 1, retrieval) \
-	DO(MATHS, "quick-geglu", 0, quick) DO(MATHS, "random-ltd", 0, curriculum) \
+	DO(MATHS, "random-ltd", 0, curriculum) \
 	DO(NOTE, "record-memory-history", 0, profile) DO(NOTE, "record-shapes", 0, profile) \
 	DO(SCOPE, "refit-method", 1, rl) DO(SCOPE, "relative-attention-max-distance", 1, encoder) \
 	DO(SCOPE, "relative-attention-num-buckets", 1, encoder) \

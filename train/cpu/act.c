@@ -17,6 +17,7 @@ struct curve {
  * rows without a weight count as they are. dweight is added to. */
 struct act_call {
 	const struct curve *curve;
+	struct act_gate gate;
 	const struct tensor *y, *dx, *dy, *x, *weight, *dweight;
 };
 
@@ -102,6 +103,25 @@ silu_slope(real *dy, const real *x, int64_t n)
 	}
 }
 
+/* x times p, the logistic function of 1.702 x. */
+static void
+quick_gelu(real *y, const real *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = x[i] * real_sigmoid((real)1.702 * x[i]);
+}
+
+/* p (1 + 1.702 x (1 - p)). */
+static void
+quick_gelu_slope(real *dy, const real *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		real p = real_sigmoid((real)1.702 * x[i]);
+
+		dy[i] *= p * (1 + (real)1.702 * x[i] * (1 - p));
+	}
+}
+
 /* By enum act_kind; a new kind is a row here and a case in cuda/act.cu. */
 static const struct curve curves[ACT_KINDS] = {
 	[ACT_GELU_TANH] = { cpu_name(gelu_tanh), cpu_name(gelu_tanh_slope), false },
@@ -109,6 +129,7 @@ static const struct curve curves[ACT_KINDS] = {
 	[ACT_RELU2] = { relu2, relu2_slope, false },
 	[ACT_SWIGLU] = { silu, silu_slope, true },
 	[ACT_GEGLU_TANH] = { cpu_name(gelu_tanh), cpu_name(gelu_tanh_slope), true },
+	[ACT_QUICK_GEGLU] = { quick_gelu, quick_gelu_slope, true },
 };
 
 /* The span of the second half of a row of 2f columns. */
@@ -133,23 +154,51 @@ scale(real *x, int64_t n, real w)
 		x[i] *= w;
 }
 
+/* Gate and up of a span, bounded, and up with its offset. A NaN stays one. */
+static void
+load_gate(const struct act_call *c, const struct span *s, real *gate, real *up)
+{
+	struct span us = up_span(c->x, s);
+	real bound = (real)c->gate.clamp, offset = (real)c->gate.offset;
+
+	memmove(gate, span_load(c->x, s, gate), (size_t)s->count * sizeof *gate);
+	memmove(up, span_load(c->x, &us, up), (size_t)s->count * sizeof *up);
+	for (int64_t i = 0; bound > 0 && i < s->count; i++) {
+		gate[i] = gate[i] > bound ? bound : gate[i];
+		up[i] = up[i] > bound ? bound : up[i] < -bound ? -bound : up[i];
+	}
+	for (int64_t i = 0; offset != 0 && i < s->count; i++)
+		up[i] += offset;
+}
+
+/* No gradient passes a bound; gate and up as load_gate leaves them. */
+static void
+bound_gradients(
+    const struct act_call *c, int64_t n, const real *gate, const real *up, real *dgate, real *dup)
+{
+	real bound = (real)c->gate.clamp, offset = (real)c->gate.offset;
+
+	for (int64_t i = 0; bound > 0 && i < n; i++) {
+		if (gate[i] >= bound)
+			dgate[i] = 0;
+		if (up[i] >= bound + offset || up[i] <= offset - bound)
+			dup[i] = 0;
+	}
+}
+
 /* y = f(x), or f(gate) up. The value goes through a buffer of its own, since y may be x. */
 static void
 forward(const void *ctx, const struct span *s)
 {
 	const struct act_call *c = ctx;
-	real x_buf[CPU_SPAN], y_buf[CPU_SPAN], up_buf[CPU_SPAN], value[CPU_SPAN];
-	const real *x = span_load(c->x, s, x_buf);
+	real x[CPU_SPAN], y_buf[CPU_SPAN], up[CPU_SPAN], value[CPU_SPAN];
 	real *y = span_out(c->y, s, y_buf);
 
-	c->curve->value(value, x, s->count);
-	if (c->curve->gated) {
-		struct span us = up_span(c->x, s);
-		const real *up = span_load(c->x, &us, up_buf);
-
-		for (int64_t i = 0; i < s->count; i++)
-			value[i] *= up[i];
-	}
+	if (c->curve->gated)
+		load_gate(c, s, x, up);
+	c->curve->value(value, c->curve->gated ? x : span_load(c->x, s, x), s->count);
+	for (int64_t i = 0; c->curve->gated && i < s->count; i++)
+		value[i] *= up[i];
 	scale(value, s->count, weight_of(c, s->row));
 	memcpy(y, value, (size_t)s->count * sizeof *y);
 	span_store(c->y, s, y);
@@ -184,11 +233,11 @@ static void
 backward_gated(const void *ctx, const struct span *s)
 {
 	const struct act_call *c = ctx;
-	real dy_buf[CPU_SPAN], gate_buf[CPU_SPAN], up_buf[CPU_SPAN];
+	real dy_buf[CPU_SPAN], gate[CPU_SPAN], up[CPU_SPAN];
 	real y[CPU_SPAN], dy[CPU_SPAN], dgate[CPU_SPAN], dup[CPU_SPAN];
 	struct span us = up_span(c->x, s);
-	const real *gate = span_load(c->x, s, gate_buf), *up = span_load(c->x, &us, up_buf);
 
+	load_gate(c, s, gate, up);
 	memcpy(dy, span_load(c->dy, s, dy_buf), (size_t)s->count * sizeof *dy);
 	c->curve->value(dup, gate, s->count);
 	for (int64_t i = 0; i < s->count; i++)
@@ -199,6 +248,7 @@ backward_gated(const void *ctx, const struct span *s)
 		dup[i] *= dy[i];
 	}
 	c->curve->slope(dgate, gate, s->count);
+	bound_gradients(c, s->count, gate, up, dgate, dup);
 	put_span(c->dx, s, dgate);
 	put_span(c->dx, &us, dup);
 }
@@ -249,7 +299,7 @@ value_of(const struct curve *curve, const struct tensor *x)
 void
 cpu_name(act_fwd)(struct stream *st, const struct act *a)
 {
-	struct act_call c = { .curve = &curves[a->kind], .x = &a->x };
+	struct act_call c = { .curve = &curves[a->kind], .gate = a->gate, .x = &a->x };
 	struct tensor like = value_of(c.curve, &a->x), y;
 	struct result r = { &a->y, &like, &a->copies };
 
@@ -267,6 +317,7 @@ cpu_name(act_bwd)(struct stream *st, const struct act_grad *a)
 	struct result dx = { &a->dx, &a->x, &a->dx_copies }, y = { &a->y, &a->dy, &a->y_copies };
 	struct tensor dx_at = cpu_name(result_begin)(&dx), y_at = cpu_name(result_begin)(&y);
 	struct act_call c = { .curve = &curves[a->kind],
+		.gate = a->gate,
 		.dx = &dx_at,
 		.dy = &a->dy,
 		.x = &a->x,
@@ -286,7 +337,11 @@ void
 cpu_name(expert_act)(struct stream *st, const struct expert_act *a)
 {
 	struct act_call c = {
-		.curve = &curves[a->kind], .y = &a->y, .x = &a->x, .weight = &a->weight
+		.curve = &curves[a->kind],
+		.gate = a->gate,
+		.y = &a->y,
+		.x = &a->x,
+		.weight = &a->weight,
 	};
 	struct tensor rows = tensor_rows(&a->y, 0, round_rows(&a->counts, a->first, a->y.shape[0]));
 
@@ -325,6 +380,7 @@ cpu_name(expert_act_grad)(struct stream *st, const struct expert_act_grad *a)
 {
 	struct grad_rows g = {
 		.call = { .curve = &curves[a->kind],
+		    .gate = a->gate,
 		    .dx = &a->dx,
 		    .dy = &a->dy,
 		    .x = &a->x,

@@ -1,5 +1,5 @@
 /*
- * experts.c - rows in the order of experts, and the GEMMs of several experts. Source:
+ * experts.c - rows in the order of experts, and the GEMMs and biases of several experts. Source:
  * docs/math.md 5.5
  *
  * The order is a permutation, so a row that is spread has one writer. The numbers of rows are in
@@ -154,4 +154,94 @@ cpu_name(grouped)(struct stream *st, const struct grouped *g)
 		(in_8 ? one_of_8_bits : one)(st, g, i, &(struct rows){ from, to - from });
 		at = end;
 	}
+}
+
+/* --- biases ----------------------------------------------------------------------------------- */
+
+/* Rows of an expert in a round of so many. */
+static struct rows
+rows_in_round(const struct tensor *counts, int64_t first, int64_t round, int64_t expert)
+{
+	int64_t begin = -first, end;
+
+	for (int64_t i = 0; i < expert; i++)
+		begin += rows_of(counts, i);
+	end = int64_max(0, int64_min(round, begin + rows_of(counts, expert)));
+	begin = int64_max(0, int64_min(round, begin));
+	return (struct rows){ begin, end - begin };
+}
+
+static real
+weight_of(const struct tensor *weight, int64_t row)
+{
+	return weight->data ? *real_at(weight, row) : 1;
+}
+
+/* Of the bias of an expert as many elements as a span has. */
+static struct span
+bias_span(const struct span *s, int64_t expert, int64_t columns)
+{
+	return (struct span){ 0, expert * columns + s->first, s->count };
+}
+
+/* The rows of one expert. */
+static void
+add_bias(const void *ctx, int64_t expert, void *scratch)
+{
+	const struct expert_bias *b = ctx;
+	struct rows r = rows_in_round(&b->counts, b->first, b->y.shape[0], expert);
+	int64_t n = b->y.shape[1];
+	real *buf = scratch, *bias_buf = buf + CPU_SPAN;
+
+	for (int64_t row = r.first; row < r.first + r.count; row++)
+		for (int64_t at = 0; at < n; at += CPU_SPAN) {
+			struct span s = { row, at, int64_min(CPU_SPAN, n - at) },
+				    of = bias_span(&s, expert, n);
+			const real *x = span_load(&b->bias, &of, bias_buf);
+			real *y = span_load(&b->y, &s, buf), w = weight_of(&b->weight, row);
+
+			for (int64_t i = 0; i < s.count; i++)
+				y[i] += w * x[i];
+			span_store(&b->y, &s, y);
+		}
+}
+
+void
+cpu_name(expert_bias)(struct stream *st, const struct expert_bias *b)
+{
+	expert_bias_check(b, REAL_DTYPE);
+	cpu_for(st, b->counts.shape[1], add_bias, b);
+}
+
+/* The gradients of one expert's bias and of the weights of its rows, which nobody else has. */
+static void
+bias_backward(const void *ctx, int64_t expert, void *scratch)
+{
+	const struct expert_bias_grad *g = ctx;
+	struct rows r = rows_in_round(&g->counts, g->first, g->dy.shape[0], expert);
+	int64_t n = g->dy.shape[1];
+	real *to = real_at(&g->dbias, expert * n), *buf = scratch, *bias_buf = buf + CPU_SPAN;
+
+	for (int64_t i = 0; i < n && g->beta == 0; i++)
+		to[i] = 0;
+	for (int64_t row = r.first; row < r.first + r.count; row++)
+		for (int64_t at = 0; at < n; at += CPU_SPAN) {
+			struct span s = { row, at, int64_min(CPU_SPAN, n - at) },
+				    of = bias_span(&s, expert, n);
+			const real *dy = span_load(&g->dy, &s, buf);
+			real w = weight_of(&g->weight, row);
+
+			for (int64_t i = 0; i < s.count; i++)
+				to[at + i] += w * dy[i];
+			if (g->dweight.data)
+				*real_at(&g->dweight, row) +=
+				    row_dot(dy, span_load(&g->bias, &of, bias_buf), s.count);
+		}
+}
+
+void
+cpu_name(expert_bias_grad)(struct stream *st, const struct expert_bias_grad *g)
+{
+	expert_bias_grad_check(g, REAL_DTYPE);
+	cpu_for(st, g->counts.shape[1], bias_backward, g);
 }

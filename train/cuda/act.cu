@@ -8,7 +8,7 @@
 
 /* One call's arguments, passed to the kernels by value. */
 struct act_call {
-	enum act_kind kind;
+	struct act_curve act;
 	bool gated;
 	int64_t columns;            /* of y */
 	struct tensor y, dx, dy, x; /* y without data: not wanted */
@@ -27,7 +27,7 @@ __launch_bounds__(CU_THREADS) act_fwd_kernel(struct act_call a, struct walk w)
 		load(gate, x);
 		if (a.gated)
 			load(up, x + a.columns);
-		act_forward(a.kind, y, gate, up);
+		act_forward(a.act, y, gate, up);
 		store(row_of<T>(a.y, r) + i * N, y);
 	}
 }
@@ -47,7 +47,7 @@ __launch_bounds__(CU_THREADS) act_bwd_kernel(struct act_call a, struct walk w)
 		load(dy, row_of<T>(a.dy, r) + i * N);
 		if (a.gated)
 			load(up, x + a.columns);
-		act_backward(a.kind, y, gate, up, dy);
+		act_backward(a.act, y, gate, up, dy);
 		if (a.y.data)
 			store(row_of<T>(a.y, r) + i * N, y);
 		store(dx, gate);
@@ -145,7 +145,7 @@ cuda_act_fwd(struct stream *st, const struct act *g)
 		cu_launched(st, "act_fwd");
 		return;
 	}
-	a.kind = g->kind;
+	a.act = act_curve_of(g->kind, &g->gate);
 	a.gated = check(g->kind, &g->y, &g->x);
 	a.columns = tensor_num_columns(&g->y);
 	a.y = g->y;
@@ -165,7 +165,7 @@ cuda_act_bwd(struct stream *st, const struct act_grad *g)
 		cu_launched(st, "act_bwd");
 		return;
 	}
-	a.kind = g->kind;
+	a.act = act_curve_of(g->kind, &g->gate);
 	a.gated = check(g->kind, &g->dy, &g->x);
 	ops_require(tensor_same_shape(&g->dx, &g->x) && g->dx.dtype == g->x.dtype);
 	ops_require(!g->y.data || (tensor_same_shape(&g->y, &g->dy) && g->y.dtype == g->x.dtype));

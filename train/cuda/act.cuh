@@ -62,6 +62,16 @@ silu(float x)
 	return v;
 }
 
+/* x times p, the logistic function of 1.702 x, and p (1 + 1.702 x (1 - p)). */
+static __device__ inline struct value
+quick_gelu(float x)
+{
+	float p = sigmoid(1.702f * x);
+	struct value v = { x * p, p * (1 + 1.702f * x * (1 - p)) };
+
+	return v;
+}
+
 /* The kind is tested once per pack; an unused slope costs nothing. */
 template <int N>
 static __device__ inline void
@@ -74,6 +84,7 @@ evaluate(enum act_kind kind, struct value (&v)[N], const float (&x)[N])
 		case ACT_GEGLU_TANH: v[k] = gelu_tanh(x[k]); break;
 		case ACT_GELU_ERF: v[k] = gelu_erf(x[k]); break;
 		case ACT_RELU2: v[k] = relu2(x[k]); break;
+		case ACT_QUICK_GEGLU: v[k] = quick_gelu(x[k]); break;
 		default: v[k] = silu(x[k]); break;
 		}
 }
@@ -82,37 +93,90 @@ evaluate(enum act_kind kind, struct value (&v)[N], const float (&x)[N])
 static __host__ __device__ inline bool
 is_gated(enum act_kind kind)
 {
-	return kind == ACT_SWIGLU || kind == ACT_GEGLU_TANH;
+	return kind == ACT_SWIGLU || kind == ACT_GEGLU_TANH || kind == ACT_QUICK_GEGLU;
+}
+
+/* Bounds of gate and up, infinite where there are none, and what is added to up. */
+struct gate_bounds {
+	float clamp, offset;
+};
+
+/* An activation, for kernels. */
+struct act_curve {
+	enum act_kind kind;
+	struct gate_bounds bounds;
+};
+
+static inline struct act_curve
+act_curve_of(enum act_kind kind, const struct act_gate *g)
+{
+	struct act_curve a = { kind,
+		{ g->clamp > 0 ? (float)g->clamp : INFINITY, (float)g->offset } };
+
+	return a;
+}
+
+/* Gate and up as the product takes them, if the kind is gated. A NaN stays one. */
+template <int N>
+static __device__ inline void
+bound_gate(const struct act_curve &a, float (&gate)[N], float (&up)[N])
+{
+	float most = a.bounds.clamp;
+
+	if (!is_gated(a.kind))
+		return;
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		gate[k] = gate[k] > most ? most : gate[k];
+		up[k] = up[k] > most ? most : up[k] < -most ? -most : up[k];
+	}
+}
+
+/* What multiplies f(gate), and its gradient by up: none at a bound. */
+static __device__ inline float
+factor_of(const struct act_curve &a, float up)
+{
+	return is_gated(a.kind) ? up + a.bounds.offset : 1;
+}
+
+static __device__ inline float
+within(const struct act_curve &a, float x)
+{
+	return x >= a.bounds.clamp || x <= -a.bounds.clamp ? 0 : 1;
 }
 
 /* y = f(gate), times up where the kind is gated. */
 template <int N>
 static __device__ inline void
-act_forward(enum act_kind kind, float (&y)[N], const float (&gate)[N], const float (&up)[N])
+act_forward(const struct act_curve &a, float (&y)[N], float (&gate)[N], float (&up)[N])
 {
 	struct value v[N];
 
-	evaluate(kind, v, gate);
+	bound_gate(a, gate, up);
+	evaluate(a.kind, v, gate);
 #pragma unroll
 	for (int k = 0; k < N; k++)
-		y[k] = is_gated(kind) ? v[k].f * up[k] : v[k].f;
+		y[k] = v[k].f * factor_of(a, up[k]);
 }
 
 /* The same y, and the gradients of gate and up in their places. */
 template <int N>
 static __device__ inline void
-act_backward(
-    enum act_kind kind, float (&y)[N], float (&gate)[N], float (&up)[N], const float (&dy)[N])
+act_backward(const struct act_curve &a, float (&y)[N], float (&gate)[N], float (&up)[N],
+    const float (&dy)[N])
 {
-	bool gated = is_gated(kind);
 	struct value v[N];
 
-	evaluate(kind, v, gate);
+	bound_gate(a, gate, up);
+	evaluate(a.kind, v, gate);
 #pragma unroll
 	for (int k = 0; k < N; k++) {
-		y[k] = gated ? v[k].f * up[k] : v[k].f;
-		gate[k] = (gated ? dy[k] * up[k] : dy[k]) * v[k].slope;
-		up[k] = dy[k] * v[k].f;
+		float factor = factor_of(a, up[k]);
+		bool bounded = is_gated(a.kind) && gate[k] >= a.bounds.clamp;
+
+		y[k] = v[k].f * factor;
+		gate[k] = bounded ? 0 : dy[k] * factor * v[k].slope;
+		up[k] = within(a, up[k]) ? dy[k] * v[k].f : 0;
 	}
 }
 

@@ -12,6 +12,7 @@
 struct act_inputs {
 	int64_t columns;     /* of y */
 	struct tensor x, dy; /* dy: of the backward pass */
+	struct gate_bounds bounds;
 };
 
 /* Makes y. */
@@ -22,7 +23,10 @@ template <int KIND> struct act_maker {
 
 /* Makes the gradient at x; of a gated kind, at the gate and at what is gated. */
 template <int KIND> struct act_grad_maker {
-	enum { RESULTS = KIND == ACT_SWIGLU || KIND == ACT_GEGLU_TANH ? 2 : 1 };
+	enum {
+		RESULTS =
+		    KIND == ACT_SWIGLU || KIND == ACT_GEGLU_TANH || KIND == ACT_QUICK_GEGLU ? 2 : 1
+	};
 	struct act_inputs in;
 };
 
@@ -57,6 +61,7 @@ template <int KIND>
 static __device__ inline struct made<act_maker<KIND>>
 make(const struct act_maker<KIND> &m, const struct spot &s) {
 	const struct act_rows in = fetch_rows<KIND, false>(m.in, s);
+	const struct act_curve a = { (enum act_kind)KIND, m.in.bounds };
 	struct made<act_maker<KIND>> r;
 
 #pragma unroll
@@ -65,7 +70,7 @@ make(const struct act_maker<KIND> &m, const struct spot &s) {
 
 		unpack(gate, in.gate[i]);
 		unpack(up, in.up[i]);
-		act_forward((enum act_kind)KIND, y, gate, up);
+		act_forward(a, y, gate, up);
 		r.of[0][i] = packed<bf16, COLUMNS>(y);
 	}
 	return r;
@@ -75,6 +80,7 @@ template <int KIND>
 static __device__ inline struct made<act_grad_maker<KIND>>
 make(const struct act_grad_maker<KIND> &m, const struct spot &s) {
 	const struct act_rows in = fetch_rows<KIND, true>(m.in, s);
+	const struct act_curve a = { (enum act_kind)KIND, m.in.bounds };
 	struct made<act_grad_maker<KIND>> r;
 
 #pragma unroll
@@ -84,7 +90,7 @@ make(const struct act_grad_maker<KIND> &m, const struct spot &s) {
 		unpack(gate, in.gate[i]);
 		unpack(up, in.up[i]);
 		unpack(dy, in.dy[i]);
-		act_backward((enum act_kind)KIND, y, gate, up, dy);
+		act_backward(a, y, gate, up, dy);
 		r.of[0][i] = packed<bf16, COLUMNS>(gate);
 		if (act_grad_maker<KIND>::RESULTS > 1)
 			r.of[1][i] = packed<bf16, COLUMNS>(up);
@@ -133,13 +139,16 @@ backward(struct stream *st, const struct act_copies *c)
 /* Of the kinds in their order. */
 typedef void launcher(struct stream *, const struct act_copies *);
 static launcher *const forwards[ACT_KINDS] = { forward<ACT_GELU_TANH>, forward<ACT_GELU_ERF>,
-	forward<ACT_RELU2>, forward<ACT_SWIGLU>, forward<ACT_GEGLU_TANH> };
+	forward<ACT_RELU2>, forward<ACT_SWIGLU>, forward<ACT_GEGLU_TANH>,
+	forward<ACT_QUICK_GEGLU> };
 static launcher *const backwards[ACT_KINDS] = { backward<ACT_GELU_TANH>, backward<ACT_GELU_ERF>,
-	backward<ACT_RELU2>, backward<ACT_SWIGLU>, backward<ACT_GEGLU_TANH> };
+	backward<ACT_RELU2>, backward<ACT_SWIGLU>, backward<ACT_GEGLU_TANH>,
+	backward<ACT_QUICK_GEGLU> };
 
 /* The inputs and the sizes of a call. */
 static struct act_copies
-begin(enum act_kind kind, const struct tensor *x, const struct tensor *dy)
+begin(enum act_kind kind, const struct act_gate *gate, const struct tensor *x,
+    const struct tensor *dy)
 {
 	struct act_copies c = {};
 	int64_t columns = x->shape[1] / (is_gated(kind) ? 2 : 1);
@@ -148,6 +157,7 @@ begin(enum act_kind kind, const struct tensor *x, const struct tensor *dy)
 	ops_require(cu_packs(x, COLUMNS) && cu_packs(dy, COLUMNS));
 	c.in.columns = c.y.columns = c.dx.columns = columns;
 	c.y.rows = c.dx.rows = x->shape[0];
+	c.in.bounds = act_curve_of(kind, gate).bounds;
 	c.in.x = *x;
 	c.in.dy = *dy;
 	return c;
@@ -157,7 +167,7 @@ void
 cu_act_copies(struct stream *st, const struct act *a)
 {
 	struct tensor none = {}, y;
-	struct act_copies c = begin(a->kind, &a->x, &none);
+	struct act_copies c = begin(a->kind, &a->gate, &a->x, &none);
 
 	if (!cu_has_float8(st, "act_fwd"))
 		return;
@@ -170,7 +180,7 @@ cu_act_copies(struct stream *st, const struct act *a)
 void
 cu_act_grad_copies(struct stream *st, const struct act_grad *a)
 {
-	struct act_copies c = begin(a->kind, &a->x, &a->dy);
+	struct act_copies c = begin(a->kind, &a->gate, &a->x, &a->dy);
 
 	if (!cu_has_float8(st, "act_bwd"))
 		return;

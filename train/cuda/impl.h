@@ -125,7 +125,7 @@ void cu_finish_columns(struct stream *st, const struct column_parts *c);
  * reduce.cu */
 void cu_column_sum(struct stream *st, const struct tensor *out, const struct tensor *x);
 void cu_row_sum(struct stream *st, const struct tensor *out, const struct tensor *x);
-/* y [T, n] += bias [n], both of one type. vector.cu */
+/* y [T, n] += bias [n], of any types. vector.cu */
 void cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias);
 
 /* Whether the GPU computes with 8-bit floats; if not, `what` has failed. quantise.cu */

@@ -413,14 +413,33 @@ cu_kernels_present(void)
 	return cudaFuncGetAttributes(&a, pair_any_kernel);
 }
 
-/* y [T, n] += bias [n]; the sum is taken in float and rounded once. */
+/* A bias of another type than the sum's: a router's, whose logits are real. */
+static __global__ void
+__launch_bounds__(CU_THREADS) bias_any_kernel(const struct tensor y, const struct tensor bias)
+{
+	FOR_ELEMENTS(row, column, y.shape[0], y.shape[1])
+	{
+		int64_t at = row * y.stride[0] + column;
+
+		store_any(y, at, load_any(y, at) + load_any(bias, column));
+	}
+}
+
+/* y [T, n] += bias [n]; the sum is taken in float, or where the types differ in double, and rounded
+ * once. */
 void
 cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias)
 {
 	int n = 16 / (int)dtype_size(y->dtype);
 	struct unary u = { *y, bias->data, 0, cu_packs(y, n) && cu_packs(bias, n) };
 
-	ops_require(y->ndim == 2 && bias->shape[0] == y->shape[1] && bias->dtype == y->dtype);
+	ops_require(y->ndim == 2 && bias->shape[0] == y->shape[1]);
+	if (bias->dtype != y->dtype) {
+		bias_any_kernel<<<element_grid(y->shape[0], y->shape[1]), CU_THREADS, 0,
+		    cu_handle(st)>>>(*y, *bias);
+		cu_launched(st, "bias_add");
+		return;
+	}
 	pick(y->dtype, launch_unary<float, UNARY_BIAS>, launch_unary<bf16, UNARY_BIAS>,
 	    launch_unary<half, UNARY_BIAS>)(st, &u);
 	cu_launched(st, "bias_add");

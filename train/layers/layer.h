@@ -44,6 +44,15 @@ struct layer {
 BLOCKS(LAYER_DECLARED)
 #undef LAYER_DECLARED
 
+/* What gated activations of the model take in place of their inputs. */
+static inline struct act_gate
+layer_gate(const struct engine *e)
+{
+	const struct model_config *c = &e->plan.model;
+
+	return (struct act_gate){ c->activation_func_clamp_value, c->glu_linear_offset };
+}
+
 /* A buffer of the layer's block in this step; a number of another block is a bug. */
 struct tensor layer_buffer(const struct layer *l, const struct step *s, int number);
 

@@ -17,7 +17,8 @@ enum { ALIGNED = 64 }; /* rows of a weight that GEMMs take at full rate */
 
 _Static_assert((int)ACTIVATION_GEGLU_TANH == (int)ACT_GEGLU_TANH &&
 	(int)ACTIVATION_SWIGLU == (int)ACT_SWIGLU && (int)ACTIVATION_RELU2 == (int)ACT_RELU2 &&
-	(int)ACTIVATION_GELU_ERF == (int)ACT_GELU_ERF,
+	(int)ACTIVATION_GELU_ERF == (int)ACT_GELU_ERF &&
+	(int)ACTIVATION_QUICK_GEGLU == (int)ACT_QUICK_GEGLU,
     "activations in one order");
 
 /* The first of the joined projections. Gate and up lie one after the other, so one GEMM makes both
@@ -83,7 +84,8 @@ activate(const struct layer *l, struct step *s, struct linear *down)
 	struct engine *e = s->e;
 	struct act a = { .kind = (enum act_kind)e->plan.model.activation,
 		.y = down->x,
-		.x = layer_buffer(l, s, MLP_FC1_OUT) };
+		.x = layer_buffer(l, s, MLP_FC1_OUT),
+		.gate = layer_gate(e) };
 	const int64_t size[] = { a.x.shape[0], down->weight.shape[1] };
 
 	if (fused(e))
@@ -151,7 +153,8 @@ through_activation(
 	struct engine *e = s->e;
 	struct act_grad a = { .kind = (enum act_kind)e->plan.model.activation,
 		.dy = down->dx,
-		.x = layer_buffer(l, s, MLP_FC1_OUT) };
+		.x = layer_buffer(l, s, MLP_FC1_OUT),
+		.gate = layer_gate(e) };
 
 	if (in_8(e)) {
 		gradient_in_8(s, &a, down, in);

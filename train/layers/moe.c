@@ -77,7 +77,8 @@ shared_project_down(const struct layer *l, struct step *s, const struct tensor *
 		.weight = engine_weight(e, l->block->layer, MOE_SHARED_DOWN),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_SHARED_FC2) };
 
-	e->ops->act_fwd(e->stream, &(struct act){ .kind = activation(e), .y = down.x, .x = up });
+	e->ops->act_fwd(e->stream,
+	    &(struct act){ .kind = activation(e), .y = down.x, .x = up, .gate = layer_gate(e) });
 	row_forward(s, &down);
 }
 
@@ -156,7 +157,8 @@ shared_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 	struct act_grad act = { .kind = activation(e),
 		.dy = layer_buffer(l, s, MOE_SHARED_DACT),
 		.x = layer_buffer(l, s, MOE_SHARED_FC1_OUT),
-		.y = layer_buffer(l, s, MOE_SHARED_ACT) };
+		.y = layer_buffer(l, s, MOE_SHARED_ACT),
+		.gate = layer_gate(e) };
 	struct linear_grad down = { .dx = act.dy,
 		.dy = shared_unweigh(l, s, &f->dy),
 		.x = act.y,
@@ -195,6 +197,32 @@ static struct tensor
 experts_down(const struct layer *l, const struct engine *e, bool grad)
 {
 	return engine_experts(e, grad, l->block->layer, MOE_EXPERT_DOWN, MOE_EXPERT_DOWN);
+}
+
+/* Their biases, one after the other; none where the model has none. */
+static struct tensor
+biases_up(const struct layer *l, const struct engine *e, bool grad)
+{
+	return engine_experts(e, grad, l->block->layer,
+	    first_of(e, MOE_EXPERT_GATE_BIAS, MOE_EXPERT_UP_BIAS), MOE_EXPERT_UP_BIAS);
+}
+
+static struct tensor
+biases_down(const struct layer *l, const struct engine *e, bool grad)
+{
+	return engine_experts(e, grad, l->block->layer, MOE_EXPERT_DOWN_BIAS, MOE_EXPERT_DOWN_BIAS);
+}
+
+/* The columns of outputs, or of their gradient, whose biases this rank has of those that share an
+ * expert. */
+static struct tensor
+biased_columns(const struct engine *e, const struct tensor *out)
+{
+	int64_t n = out->shape[1] / layout_expert_slices(&e->plan.layout);
+	int at[EX_COUNT];
+
+	layout_expert_coord(&e->plan.layout, e->coord, at);
+	return tensor_columns(out, at[EX_TP] * n, n);
 }
 
 /* A round of the rows that go to the rank's experts in a turn: their inputs and weights, and the
@@ -250,21 +278,48 @@ weights_grad(const struct engine *e)
 	return tensor_column(&w);
 }
 
+/* Whether gradients of weights are added to those of earlier rounds or micro batches. */
+static bool
+is_added(const struct step *s, const struct round *w)
+{
+	return s->accumulate || w->first > 0 || w->turn > 0;
+}
+
 /* A GEMM of all experts, of one of their linears. */
 static void
 grouped(const struct layer *l, struct step *s, const struct round *w, enum fp8_linear linear,
     struct grouped g)
 {
 	const struct fp8_gemm *p = fp8_gemm_of(s->e, l->block, linear);
-	bool add = s->accumulate || w->first > 0 || w->turn > 0;
 
 	g.counts = dispatch_received(l, s, w->turn);
 	g.first = w->first;
-	g.beta = g.kind == GROUPED_WEIGHT && add ? 1 : 0;
+	g.beta = g.kind == GROUPED_WEIGHT && is_added(s, w) ? 1 : 0;
 	if (p && g.kind != GROUPED_WEIGHT)
 		fp8_grouped(s, p, &g);
 	else
 		s->e->ops->grouped(s->e->stream, &g);
+}
+
+/* Adds biases to rows of a round, times their weights if there are any. */
+static void
+add_biases(const struct layer *l, struct step *s, const struct round *w, struct expert_bias b)
+{
+	b.counts = dispatch_received(l, s, w->turn);
+	b.first = w->first;
+	if (b.bias.data)
+		s->e->ops->expert_bias(s->e->stream, &b);
+}
+
+static void
+biases_backward(
+    const struct layer *l, struct step *s, const struct round *w, struct expert_bias_grad g)
+{
+	g.counts = dispatch_received(l, s, w->turn);
+	g.first = w->first;
+	g.beta = is_added(s, w);
+	if (g.dbias.data)
+		s->e->ops->expert_bias_grad(s->e->stream, &g);
 }
 
 /* The rows of a turn and the weights of their top-k indices, on their way to the experts; returns
@@ -292,6 +347,7 @@ experts_project_up(
 	dispatch_send(l, s, &(struct dispatch){ weights, w->weight, w->turn, w->first });
 	grouped(l, s, w, FP8_EXPERT_FC1,
 	    (struct grouped){ GROUPED_FORWARD, w->up, w->in, experts_up(l, s->e, false) });
+	add_biases(l, s, w, (struct expert_bias){ w->up, biases_up(l, s->e, false) });
 }
 
 /* From there to the experts' outputs, which go back to where the rows came from. */
@@ -306,11 +362,14 @@ experts_project_down(
 		.x = w->up,
 		.weight = w->weight,
 		.counts = dispatch_received(l, s, w->turn),
-		.first = w->first };
+		.first = w->first,
+		.gate = layer_gate(e) };
 
 	e->ops->expert_act(e->stream, &act);
 	grouped(l, s, w, FP8_EXPERT_FC2,
 	    (struct grouped){ GROUPED_FORWARD, out, act.y, experts_down(l, e, false) });
+	add_biases(l, s, w,
+	    (struct expert_bias){ biased_columns(e, &out), biases_down(l, e, false), w->weight });
 	dispatch_back(l, s, &(struct dispatch){ *rows, out, w->turn, w->first });
 }
 
@@ -379,7 +438,8 @@ experts_recompute(const struct layer *l, struct step *s, const struct turn *own)
 }
 
 /* From the gradient of the experts' outputs in `out` to that of their activations' inputs, which
- * takes the place of these; and the gradients of the rows' weights and of the down projections. */
+ * takes the place of these; and the gradients of the rows' weights, of biases and of the down
+ * projections. */
 static void
 experts_through_activation(
     const struct layer *l, struct step *s, const struct round *w, const struct tensor *out)
@@ -393,11 +453,20 @@ experts_through_activation(
 		.x = w->up,
 		.weight = w->weight,
 		.counts = dispatch_received(l, s, w->turn),
-		.first = w->first };
+		.first = w->first,
+		.gate = layer_gate(e) };
 
 	grouped(l, s, w, FP8_EXPERT_FC2,
 	    (struct grouped){ GROUPED_INPUT, a.dy, *out, experts_down(l, e, false) });
 	e->ops->expert_act_grad(e->stream, &a);
+	biases_backward(l, s, w,
+	    (struct expert_bias_grad){ .dbias = biases_down(l, e, true),
+		.dweight = a.dweight,
+		.dy = biased_columns(e, out),
+		.bias = biases_down(l, e, false),
+		.weight = w->weight });
+	biases_backward(
+	    l, s, w, (struct expert_bias_grad){ .dbias = biases_up(l, e, true), .dy = a.dx });
 	grouped(l, s, w, FP8_EXPERT_FC2,
 	    (struct grouped){ GROUPED_WEIGHT, experts_down(l, e, true), *out, a.y });
 }
@@ -521,7 +590,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_backward(l, s, &flow);
 }
 
-static const enum use uses[] = { OP_act_bwd, OP_act_fwd, OP_expert_act, OP_expert_act_grad, OP_gate,
-	OP_gate_grad, OP_gemm, OP_grouped, OP_place_rows, OP_sum, CALL_exchange, USES_END };
+static const enum use uses[] = { OP_act_bwd, OP_act_fwd, OP_expert_act, OP_expert_act_grad,
+	OP_expert_bias, OP_expert_bias_grad, OP_gate, OP_gate_grad, OP_gemm, OP_grouped,
+	OP_place_rows, OP_sum, CALL_exchange, USES_END };
 
 const struct layer_kind layer_moe = { &block_moe, SITE_MLP_OUT, forward, backward, .uses = uses };

@@ -128,7 +128,10 @@ router_forward(const struct layer *l, struct step *s, const struct tensor *x)
 {
 	struct route r = route_of(l, s);
 	struct linear logits = {
-		.y = r.logits, .x = *x, .weight = engine_weight(s->e, l->block->layer, MOE_ROUTER)
+		.y = r.logits,
+		.x = *x,
+		.weight = engine_weight(s->e, l->block->layer, MOE_ROUTER),
+		.bias = engine_weight(s->e, l->block->layer, MOE_ROUTER_BIAS),
 	};
 
 	forward_gemm(s, &logits);
@@ -205,7 +208,10 @@ router_backward(const struct layer *l, struct step *s, const struct norm_flow *f
 		.round = layer_buffer(l, s, MOE_IN).shape[0],
 		.sums = tensor_rows(&sums, 0, e->plan.model.num_experts + ROUTER_SUMS) };
 	struct linear_grad gemm = {
-		.dy = g.dlogits, .x = f->x, .dweight = engine_grad(e, l->block->layer, MOE_ROUTER)
+		.dy = g.dlogits,
+		.x = f->x,
+		.dweight = engine_grad(e, l->block->layer, MOE_ROUTER),
+		.dbias = engine_grad(e, l->block->layer, MOE_ROUTER_BIAS),
 	};
 	struct gemm input = { .c = f->dx,
 		.a = g.dlogits,

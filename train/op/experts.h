@@ -48,6 +48,7 @@ struct expert_act {
 	enum act_kind kind;
 	struct tensor y, x, weight, counts;
 	int64_t first;
+	struct act_gate gate;
 };
 
 /*
@@ -59,6 +60,26 @@ struct expert_act_grad {
 	enum act_kind kind;
 	struct tensor dx, dy, y, dweight, x, weight, counts;
 	int64_t first;
+	struct act_gate gate;
+};
+
+/* Of the round: y[r] += weight[r] bias of the row's expert, or without weight; y act [P,n], bias
+ * act [E_l n], weight real [P,1]. */
+struct expert_bias {
+	struct tensor y, bias, weight, counts;
+	int64_t first;
+};
+
+/*
+ * dbias of each expert = the sum of weight[r] dy[r] over its rows in the round, or without weight,
+ * plus beta dbias, beta 0 or 1; dweight[r] += the sum of dy[r] bias. Sums have a fixed order. dy
+ * act [P,n], dbias real and bias act [E_l n], weight and dweight real [P,1], or both none, and bias
+ * then too.
+ */
+struct expert_bias_grad {
+	struct tensor dbias, dweight, dy, bias, weight, counts;
+	int64_t first;
+	double beta;
 };
 
 /* The host does not know how many rows there are: as if there were all. */
@@ -99,10 +120,57 @@ describe_expert_act_grad(struct op_call *c, const struct expert_act_grad *a)
 	op_round(c, &a->counts, a->first);
 }
 
+/* Shapes and types; real is that of sums. */
+static inline void
+expert_bias_check(const struct expert_bias *b, enum dtype real)
+{
+	ops_require(b->y.ndim == 2 && b->counts.dtype == DTYPE_I32 && b->counts.ndim == 2);
+	ops_require(b->bias.ndim == 1 && b->bias.shape[0] == b->counts.shape[1] * b->y.shape[1]);
+	ops_require(!b->weight.data ||
+	    (b->weight.dtype == real && b->weight.ndim == 2 &&
+		b->weight.shape[0] == b->y.shape[0] && b->weight.shape[1] == 1));
+}
+
+static inline void
+expert_bias_grad_check(const struct expert_bias_grad *g, enum dtype real)
+{
+	const struct expert_bias fwd = { g->dy, g->dbias, g->weight, g->counts, g->first },
+				 rows = { g->dy, g->dbias, g->dweight, g->counts, g->first };
+
+	expert_bias_check(&fwd, real);
+	expert_bias_check(&rows, real);
+	ops_require(g->dbias.dtype == real && (g->beta == 0 || g->beta == 1));
+	ops_require(!g->dweight.data == !g->bias.data && !g->dweight.data == !g->weight.data);
+	ops_require(!g->bias.data || (g->bias.ndim == 1 && g->bias.shape[0] == g->dbias.shape[0]));
+}
+
+static inline void
+describe_expert_bias(struct op_call *c, const struct expert_bias *b)
+{
+	op_reads(c, &b->y);
+	op_reads(c, &b->weight);
+	op_reads(c, &b->bias);
+	op_writes(c, "y", &b->y);
+	op_round(c, &b->counts, b->first);
+}
+
+static inline void
+describe_expert_bias_grad(struct op_call *c, const struct expert_bias_grad *b)
+{
+	op_reads(c, &b->dy);
+	op_reads(c, &b->weight);
+	op_reads(c, &b->bias);
+	op_writes(c, "dbias", &b->dbias);
+	if (b->dweight.data)
+		op_reads(c, &b->dweight);
+}
+
 #endif
 
 #ifdef OPERATION
 OPERATION(grouped, grouped)
+OPERATION(expert_bias, expert_bias)
+OPERATION(expert_bias_grad, expert_bias_grad)
 OPERATION(expert_act, expert_act)
 OPERATION(expert_act_grad, expert_act_grad)
 #endif

@@ -2,8 +2,9 @@
  * moe.c - the block of experts: what router, experts and the shared expert hold
  *
  * Matrices of the local experts of a layer lie next to each other, gate and up of each in turn and
- * then all down projections: [E_l, 2f, h] and [E_l, h, f] for grouped GEMMs. Source:
- * docs/math.md 5.
+ * then all down projections: [E_l, 2f, h] and [E_l, h, f] for grouped GEMMs. So do their biases,
+ * [E_l, 2f] and [E_l, h], of which ranks that share an expert have parts: of the output each adds
+ * its columns, and their sum has all of them. Source: docs/math.md 5.
  */
 #include "lib/model/block/moe.h"
 #include "lib/model/block/linears.h"
@@ -18,12 +19,14 @@
 static void
 params(struct param_list *to, const struct model_config *c)
 {
-	bool gated = model_gated(c);
+	bool gated = model_gated(c), bias = c->mlp_bias;
 	int64_t h = c->hidden_size, f = c->moe_ffn_hidden_size,
 		f_all = c->moe_shared_expert_intermediate_size;
 	const struct param_row rows[] = {
 		{ "mlp.router.weight", MOE_ROUTER, true, { c->num_experts, h }, SHARD_NONE, 0,
 		    INIT_NORMAL, 0, { 0, SUM_TENSOR } },
+		{ "mlp.router.bias", MOE_ROUTER_BIAS, bias, { c->num_experts }, SHARD_NONE, 0,
+		    INIT_ZERO, 0, { 0, SUM_TENSOR } },
 		{ "mlp.router.expert_bias", MOE_EXPERT_BIAS, c->moe_router_enable_expert_bias,
 		    { c->num_experts }, SHARD_NONE, 0, INIT_ZERO, PARAM_BALANCE,
 		    { 0, SUM_TENSOR } },
@@ -42,6 +45,13 @@ params(struct param_list *to, const struct model_config *c)
 		    { 0, SUM_TENSOR } },
 		{ "mlp.experts.%d.linear_down.weight", MOE_EXPERT_DOWN, true, { h, f },
 		    SHARD_EXPERT_TENSOR, 1, INIT_RESIDUAL, PARAM_EXPERT, { 0, SUM_TENSOR } },
+		{ "mlp.experts.%d.linear_gate.bias", MOE_EXPERT_GATE_BIAS, gated && bias, { f },
+		    SHARD_EXPERT_TENSOR, 0, INIT_ZERO, PARAM_EXPERT, { 0, SUM_TENSOR } },
+		{ "mlp.experts.%d.linear_up.bias", MOE_EXPERT_UP_BIAS, bias, { f },
+		    SHARD_EXPERT_TENSOR, 0, INIT_ZERO, PARAM_EXPERT | PARAM_JOINED,
+		    { 0, SUM_TENSOR } },
+		{ "mlp.experts.%d.linear_down.bias", MOE_EXPERT_DOWN_BIAS, bias, { h },
+		    SHARD_EXPERT_TENSOR, 0, INIT_ZERO, PARAM_EXPERT, { 0, SUM_TENSOR } },
 	};
 
 	ffn_norm_params(to, c, MOE_INPUT);
@@ -253,6 +263,12 @@ work(struct work *w, const struct sizes *z)
 	w->forward.kernels += 8;
 	w->backward.act += moved + (double)h * (double)n;
 	w->backward.kernels += 8;
+	if (z->model->mlp_bias) {
+		w->forward.act += 2 * (double)(fc1 + h) * (double)n;
+		w->forward.kernels += 2;
+		w->backward.act += (double)(fc1 + 2 * h) * (double)n;
+		w->backward.kernels += 3;
+	}
 	if (layout_expert_holders(z->layout) > 1) {
 		w->routed = (double)n * (double)h;
 		w->routings = 4;

@@ -232,7 +232,8 @@ gemm_run(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 static void
 check_epilogue(const struct gemm *g, int64_t m, int64_t n)
 {
-	ops_require(!g->bias.data || (g->bias.shape[0] == n && g->bias.dtype == g->c.dtype));
+	ops_require(!g->bias.data ||
+	    (g->bias.shape[0] == n && (g->bias.dtype == g->c.dtype || g->c.dtype == DTYPE_F32)));
 	ops_require(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == DTYPE_F32));
 	ops_require(!g->dbias.data || g->beta == 0 || g->beta == 1);
 	ops_require(g->act == GEMM_LINEAR ||
