@@ -5,6 +5,7 @@
 
 #include "lib/base/mem.h"
 #include "tests/gpu/rig.h"
+#include "tests/op/op.h"
 
 /* What makes results: y of an activation; its gradient, and y again; y of a norm, of one whose
  * statistics are there, and of one after a residual sum. */
