@@ -134,6 +134,8 @@ void family_write_rope_by_layer(const struct model_config *c, struct str *out);
 const struct json_value *family_rope_of(const struct json_value *config);
 /* Whether a member says that something is not there: null, false, 0, or empty. */
 bool family_is_off(const struct json_value *v);
+/* Whether a file says that transformers 4 wrote it. */
+bool family_is_of_4(const struct json_value *config);
 /* layer_types, which lists the layers with and without the window: 1 when it was read, 0 when there
  * is none. */
 int family_read_layer_types(struct model_config *c, const struct json_value *config, struct err *e);

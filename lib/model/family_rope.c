@@ -225,6 +225,15 @@ read_scaling(struct model_config *c, const struct json_value *v, struct err *e)
 	return kind == ROPE_SCALING_YARN ? read_yarn(c, v, e) : 0;
 }
 
+/* transformers takes no notice of a version that is no text. */
+bool
+family_is_of_4(const struct json_value *config)
+{
+	const struct json_value *version = json_get(config, "transformers_version");
+
+	return version && version->type == JSON_STRING && !strncmp(version->string, "4.", 2);
+}
+
 /* The number at the top of the file counts before that of the dictionary: so transformers 5 takes
  * it, while 4 looks in the dictionary alone. A file that 4 wrote and that says both is refused. */
 static int
@@ -233,19 +242,18 @@ read_original_positions(struct model_config *c, const struct json_value *config,
 {
 	static const char key[] = "original_max_position_embeddings";
 	bool in_dict = json_get(dict, key) || c->rope_scaling == ROPE_SCALING_YARN;
-	const char *version;
 	int64_t top;
 
 	if (!json_get(config, key))
 		return 0;
-	if (keys_int(config, key, 0, &top, e) < 0 ||
-	    json_string(config, "transformers_version", "", &version, e) < 0)
+	if (keys_int(config, key, 0, &top, e) < 0)
 		return -1;
-	if (in_dict && top != c->rope_original_positions && strncmp(version, "4.", 2) == 0)
+	if (in_dict && top != c->rope_original_positions && family_is_of_4(config))
 		return err_set(e,
 		    "\"%s\" is %lld for transformers 5, which reads it at the top, and %lld for "
 		    "transformers %s, which wrote the file",
-		    key, (long long)top, (long long)c->rope_original_positions, version);
+		    key, (long long)top, (long long)c->rope_original_positions,
+		    json_get(config, "transformers_version")->string);
 	c->rope_original_positions = top;
 	return 0;
 }

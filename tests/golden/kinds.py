@@ -30,8 +30,8 @@ VISION = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "n
           "image_size": 28, "patch_size": 14}
 QWEN_VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "patch_size": 14}
 BASE = {"vocab_size": 120, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "head_dim": 8, "pad_token_id": None, "bos_token_id": 1,
-        "eos_token_id": 2}
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "head_dim": 8,
+        "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2}
 ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
 SECTIONS = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}}
 
@@ -65,7 +65,8 @@ KINDS = {
     "qwen3_vl": ("Qwen3-VL 8B", lambda: {
         "text_config": {**BASE, **SECTIONS}, "image_token_id": 5, "video_token_id": 6, "vision_start_token_id": 7,
         "vision_end_token_id": 8, "vision_config": {
-            **QWEN_VISION, "out_hidden_size": 32, "deepstack_visual_indexes": [0], "num_position_embeddings": 16}}, False),
+            **QWEN_VISION, "out_hidden_size": 32, "deepstack_visual_indexes": [0],
+            "num_position_embeddings": 16}}, False),
     "gemma": ("Gemma 7B", of_family("gemma"), False),
     "gemma2": ("Gemma 2 9B", of_family("gemma2"), False),
     "gemma3": ("Gemma 3 4B", inside(

@@ -512,6 +512,10 @@ test_sliding_window(void)
 		    ", \"use_sliding_window\": true, \"sliding_window\": 7, \"layer_types\": "
 		    "[\"full_attention\", \"full_attention\"]",
 		    0 },
+		{ "qwen2",
+		    ", \"use_sliding_window\": true, \"sliding_window\": 0, \"layer_types\": "
+		    "[\"full_attention\", \"full_attention\"]",
+		    0 },
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -578,6 +582,9 @@ test_original_positions(void)
 		    ", \"original_max_position_embeddings\": 64, \"transformers_version\": "
 		    "\"4.57.3\"",
 		    ", \"original_max_position_embeddings\": 64", 64 },
+		{ "llama3",
+		    ", \"original_max_position_embeddings\": 16, \"transformers_version\": 4",
+		    ", \"original_max_position_embeddings\": 64", 16 },
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -27,17 +27,15 @@ static int
 check_base(const struct json_value *v, struct err *e)
 {
 	const struct json_value *both = json_get(v, "rope_parameters");
-	const char *version;
 	double top = base, flat = base;
 
-	if (json_string(v, "transformers_version", "", &version, e) < 0 ||
-	    json_double(v, "rope_theta", base, &top, e) < 0)
+	if (json_double(v, "rope_theta", base, &top, e) < 0)
 		return -1;
 	if (both && both->type == JSON_OBJECT && !json_get(both, "full_attention") &&
 	    !json_get(both, "sliding_attention") &&
 	    json_double(both, "rope_theta", base, &flat, e) < 0)
 		return -1;
-	if (flat != base || (!both && top != base && !strncmp(version, "4.", 2)))
+	if (flat != base || (!both && top != base && family_is_of_4(v)))
 		return err_set(e,
 		    "\"rope_theta\" is %g; to transformers 5 layers with the window have the base "
 		    "%g: say both in \"rope_parameters\", by \"full_attention\" and "

@@ -186,16 +186,23 @@ family_write_sparse(const struct model_config *c, struct str *out)
 	str_adds(out, *between ? "\n  ]" : "]");
 }
 
-/* What is not used may be anything. */
+/* What is not used may be anything: without the switch, and where layer_types has no such layer. */
 int
 family_read_window(struct model_config *c, const struct json_value *config, struct err *e)
 {
 	static const struct key window[] = { KEY_WINDOW };
+	struct model_config listed = *c;
 	bool use;
+	int rc;
 
 	if (json_bool(config, "use_sliding_window", false, &use, e) < 0)
 		return -1;
-	return use ? keys_read(window, 1, config, c, e) : 0;
+	if (!use)
+		return 0;
+	rc = family_read_layer_types(&listed, config, e);
+	if (rc > 0 && pattern_count(&listed.window_attn_skip_freq, c->num_layers) == c->num_layers)
+		return 0;
+	return rc < 0 ? -1 : keys_read(window, 1, config, c, e);
 }
 
 int
