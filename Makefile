@@ -335,6 +335,9 @@ parity-all: tests
 parity-hosts: tests
 	@B=$(B) ALL=1 ONLY=pretended sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=parity/comm sh tests/run.sh parity
+# Mistakes in sums and messages between hosts, each of which a test must find.
+hosts-mutants: all tests
+	@B=$(B) sh tests/parity/mutants/mutants.sh $(MUTANTS)
 # N models of each FAMILY, and the tokenizers in GOLDEN, against PYTHON's torch and transformers.
 python_with = PATH=$(abspath $(B)):$$PATH OMP_NUM_THREADS=1 \
 	$(or $(PYTHON),python3) tests/golden
@@ -449,7 +452,7 @@ compile_commands.json:
 clean:
 	rm -rf build build-*
 help:
-	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all  parity-hosts' \
+	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all  parity-hosts  hosts-mutants' \
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-aarch64  test-gpu  faults N=1000  sim' \
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=  test-surgery PYTHON=' \
 		' test-mutations PYTHON= FAMILY=  test-kinds PYTHON= KIND=' \
@@ -464,8 +467,8 @@ help:
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
-.PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all parity-hosts test-golden \
-	test-porting test-hf test-mutations test-kinds test-tokenizers test-megatron test-surgery test-boards test-extend \
+.PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all parity-hosts hosts-mutants \
+	test-golden test-porting test-hf test-mutations test-kinds test-tokenizers test-megatron test-surgery test-boards test-extend \
 	test-aarch64 test-gpu faults sim sim-rate \
 	sim-mutants sim-mutants-made lint format fuzz bench published \
 	bench-gpu bench-offload bench-watch install man \
