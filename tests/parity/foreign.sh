@@ -40,7 +40,8 @@ foreign=$B/tests/unit/foreign
 # Not two that exclude each other, nor what this script reads.
 "$foreign" unread | grep '^--' >settings
 grep -v -e '^--use-checkpoint-opt_param-scheduler' -e '^--no-async-save' \
-	-e '^--log-loss-by-corpus' -e '^--log-memory-to-tensorboard' settings >most
+	-e '^--log-loss-by-corpus' -e '^--log-memory-to-tensorboard' \
+	-e '^--prompts' settings >most
 if [ "$(wc -l <without)" -lt 500 ] || [ "$(wc -l <most)" -lt 60 ]; then
 	fail "few options"
 fi

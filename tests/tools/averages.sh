@@ -43,7 +43,8 @@ train()
 loss()
 {
 	mtrain $common --pretrained-checkpoint "$1" --use-checkpoint-args --skip-train \
-		--train-iters 50 --metrics-file loss.jsonl >loss.log 2>&1 || { cat loss.log; exit 1; }
+		--train-iters 50 --metrics-file loss.jsonl >loss.log 2>&1 ||
+		{ cat loss.log; exit 1; }
 	awk '/"split": "valid"/ && match($0, /"lm_loss": [0-9.e+-]*/) {
 		loss = substr($0, RSTART + 11, RLENGTH - 11)
 	} END { printf "%.4f", loss }' loss.jsonl
