@@ -262,6 +262,10 @@ select_by_hand(
 		err_set(e, "--normalize: the weights sum to %g; their sum must be above 0", sum);
 		return CLI_USAGE;
 	}
+	if (fabs(sum) < 1e-12) {
+		err_set(e, "--merge-inputs: the weights sum to 0");
+		return CLI_USAGE;
+	}
 	for (int i = 0; c->normalize && i < s->count; i++)
 		s->weight[i] /= sum;
 	if (!c->normalize && fabs(sum - 1) > 1e-9)

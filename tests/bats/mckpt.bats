@@ -300,6 +300,7 @@ $left_out" mckpt average --merge-inputs run/iter_0000004:-0.25 run/iter_0000007:
 	refused 2 "mckpt: --merge-inputs a: must be PATH:WEIGHT" mckpt average --merge-inputs a --merge-output out
 	refused 2 "mckpt: --normalize: the weights sum to 0; their sum must be above 0" \
 		mckpt average --normalize --merge-inputs a:1 a:-1 --merge-output out
+	refused 2 "mckpt: --merge-inputs: the weights sum to 0" mckpt average --merge-inputs a:1 a:-1 --merge-output out
 	refused 1 "mckpt: --min-checkpoints 3: there are 2" mckpt average --min-checkpoints 3 a a out
 	refused 1 "mckpt: no 'a/iter_0000009', or it is before --start-checkpoint 0" mckpt average --end-checkpoint 9 a out
 	refused 1 "mckpt: a/iter_0000007: its options say no --seq-length and --global-batch-size: give --start-checkpoint in place of --merge-window-btoks" \
