@@ -7,22 +7,27 @@
 # tensor ranks, rotary positions, without which the gradient of a key bias is zero, and norms and
 # biases, of whose gradients tensor ranks have parts where they have rows of their own. Norms of
 # outputs stand in one of them alone: biases before these are summed elsewhere. So do experts, which
-# want rows of their own. A row that no model notices fails the test: the models have to grow with
-# the rows.
+# want rows of their own, and latents. A row that no model notices fails the test: the models have
+# to grow with the rows.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 model="$(echo "$llama" | sed 's/--untie[a-z-]*//; s/--disable-bias-linear//') --qk-layernorm
 	--num-query-groups 1 --normalization LayerNorm --mock-data --train-iters 1
 	--lr 1e-3 --fp64 --clip-grad 0"
 
+routed="--num-experts 4 --expert-tensor-parallel-size 1 --moe-router-topk 2"
+
 # of NAME: the options of a model
 of()
 {
 	case $1 in
-	experts) echo --num-experts 4 --expert-tensor-parallel-size 1 --moe-router-topk 2 \
-		--moe-router-score-function sigmoid --moe-router-enable-expert-bias \
-		--moe-shared-expert-intermediate-size 16 --moe-shared-expert-gate \
-		--moe-aux-loss-coeff 0.05 --disable-bias-linear ;;
+	experts) echo "$routed" --moe-router-score-function sigmoid \
+		--moe-router-enable-expert-bias --moe-shared-expert-intermediate-size 16 \
+		--moe-shared-expert-gate --moe-aux-loss-coeff 0.05 --disable-bias-linear ;;
+	biases) echo "$routed" ;;
+	latents) echo --multi-latent-attention --q-lora-rank 20 --kv-lora-rank 36 \
+		--qk-head-dim 4 --qk-pos-emb-head-dim 2 --v-head-dim 5 --num-query-groups 8 \
+		--normalization RMSNorm --disable-bias-linear ;;
 	*) echo --norm-placement "$1" ;;
 	esac
 }
@@ -30,7 +35,7 @@ of()
 # models OPTION...: names of those that run with these options
 models()
 {
-	echo pre both ${1:+experts}
+	echo pre both ${1:+experts biases latents}
 }
 
 for name in $(models all); do
