@@ -166,7 +166,7 @@ answers()
 @test "bash completes verbs, choices, files and words after --help" {
 	mkdir -p "a dir" && touch "a dir/x.conf" b.model
 	[ "$(answers mckpt resh)" = reshard ]
-	[ "$(answers mshard "")" = "info verify head sample cat split mask repair index blend" ]
+	[ "$(answers mshard "")" = "info verify head sample where cat split mask repair index blend" ]
 	[ "$(answers mtrain --optimizer m)" = muon ]
 	[ "$(answers mtrain --optimizer = m)" = muon ]
 	[ "$(answers mtrain --dataloader-type =)" = "single cyclic" ]
