@@ -104,7 +104,7 @@ const int family_num_shared = sizeof family_shared / sizeof *family_shared;
 static const struct {
 	const char *model_type, *needs;
 } refused[] = {
-	{ "deepseek_v2", "multi-latent attention" },
+	{ "qwen3_next", "linear attention" },
 };
 
 /* The reason why there is no family of a type. */

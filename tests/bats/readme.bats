@@ -33,7 +33,7 @@ blocks()
 	[[ "$line" != *'\' ]]
 	sed -n "/^cat >model.conf/,/^EOF/p" "$TOP/examples/pretrain.sh" | sed '1d;$d' >model.conf
 	[ -s model.conf ] || cp "$TOP/tests/tiny.conf" model.conf
-	sh -c "$line"
+	n=4 sh -c "$line"
 	[ -s plan.conf ]
 }
 
