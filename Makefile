@@ -65,7 +65,9 @@ mpi_includes := -isystem $(SYSROOT)/usr/lib/$(target)/openmpi/include
 mpi_libs := -L$(SYSROOT)/usr/lib/$(target)/openmpi/lib -lmpi
 endif
 root_flag = $(addprefix --sysroot=,$(SYSROOT))
-CPPFLAGS = -I. -D_GNU_SOURCE $(root_flag) $(mpi_includes)
+# A distribution's compiler may put calls that check sizes in place of the usual ones, which the
+# simulator renames.
+CPPFLAGS = -I. -D_GNU_SOURCE -U_FORTIFY_SOURCE $(root_flag) $(mpi_includes)
 CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g \
 	-ffp-contract=off $(WARN) -Wstrict-prototypes $(sanflags)
 CXXFLAGS = -std=c++17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g $(WARN) $(sanflags)
