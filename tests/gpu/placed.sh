@@ -21,7 +21,7 @@ gpt2="--num-layers 4 --hidden-size 256 --num-attention-heads 4 --vocab-size 512 
 llama="$gpt2 --group-query-attention --num-query-groups 2 --swiglu --normalization RMSNorm
 	--disable-bias-linear --position-embedding-type rope --hidden-dropout 0
 	--untie-embeddings-and-output-weights --attention-dropout 0"
-steps="--backend $DEVICE --deterministic-mode --mock-data --train-iters 3 --lr 1e-3"
+seeds=$SEEDS steps="--backend $DEVICE --deterministic-mode --mock-data --train-iters 3 --lr 1e-3"
 
 # hosts RANKS: options that give each rank a GPU
 hosts()
@@ -29,28 +29,13 @@ hosts()
 	[ "$DEVICE" = cpu ] || [ "$1" -le "$gpus" ] || echo "--pretend-hosts $1"
 }
 
-# same NAME RANKS OPTION...: under every order the steps and the weights of the usual one
+# same NAME RANKS OPTION...
 same()
 {
-	name=$1
-	shift
-	rm -rf usual
-	train "$@" $steps $(hosts "$1") --metrics-file usual.jsonl --save usual
-	results usual.jsonl >usual.steps
-	for PLACE_SEED in $(seq "$SEEDS"); do
-		rm -rf other
-		(
-			export PLACE_SEED
-			PATH=$B/tests/placed:$PATH
-			train "$@" $steps $(hosts "$1") --metrics-file other.jsonl --save other
-		)
-		results other.jsonl >other.steps
-		same_steps "$name, order $PLACE_SEED" usual.steps other.steps
-		same_tensors "$name, order $PLACE_SEED" usual other
-		rm -f other.jsonl
-	done
-	rm -f usual.jsonl
-	echo "$name: equal bit by bit in $SEEDS orders"
+	name=$1 ranks=$2
+	shift 2
+	# shellcheck disable=SC2046
+	placed "$name" "$ranks" $(hosts "$ranks") "$@"
 }
 
 rows="--sequence-parallel --tp-comm-overlap"

@@ -10,53 +10,29 @@
 seeds=${1:-${SEEDS:-2}}
 steps="--mock-data --train-iters 3 --lr 1e-3"
 
-# same NAME RANKS OPTION...: under every order the steps and the weights of the usual one
-same()
-{
-	name=$1
-	shift
-	rm -rf usual
-	train "$@" $steps --metrics-file usual.jsonl --save usual
-	results usual.jsonl >usual.steps
-	for PLACE_SEED in $(seq "$seeds"); do
-		rm -rf other
-		(
-			export PLACE_SEED
-			PATH=$B/tests/placed:$PATH
-			train "$@" $steps --metrics-file other.jsonl --save other
-		)
-		results other.jsonl >other.steps
-		same_steps "$name, order $PLACE_SEED" usual.steps other.steps
-		same_tensors "$name, order $PLACE_SEED" usual other
-		rm -f other.jsonl
-	done
-	rm -f usual.jsonl
-	echo "$name: equal bit by bit in $seeds orders"
-}
-
 rows="--sequence-parallel --tp-comm-overlap"
 experts="--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 24 --moe-aux-loss-coeff 0.05
 	--moe-shared-expert-intermediate-size 16 --moe-layer-freq 2"
 fp8="--bf16 --fp8-format hybrid --hidden-size 64 --ffn-hidden-size 128 --fp8-recipe"
-same "llama, FP8" 1 $fp8 delayed
-same "llama, tensor ranks" 2 $(layout 2 1) $rows
-same "experts in every second layer" 1 $experts --recompute-granularity selective
-same "experts, FP8" 1 $fp8 tensorwise $experts --moe-ffn-hidden-size 32
-same "context ranks that exchange heads" 2 $(context 2 a2a) --qk-layernorm
+placed "llama, FP8" 1 $fp8 delayed
+placed "llama, tensor ranks" 2 $(layout 2 1) $rows
+placed "experts in every second layer" 1 $experts --recompute-granularity selective
+placed "experts, FP8" 1 $fp8 tensorwise $experts --moe-ffn-hidden-size 32
+placed "context ranks that exchange heads" 2 $(context 2 a2a) --qk-layernorm
 model=$gpt2
-same "gpt2" 1 --recompute-granularity selective --recompute-modules layernorm mlp
+placed "gpt2" 1 --recompute-granularity selective --recompute-modules layernorm mlp
 [ "$seeds" -gt 2 ] || exit 0
-same "gpt2, parallel residual" 2 $(layout 2 1) $rows --use-parallel-residual \
+placed "gpt2, parallel residual" 2 $(layout 2 1) $rows --use-parallel-residual \
 	--position-embedding-type rope --bf16 --fp32-residual-connection
 model=$llama
-same "experts in every second layer, expert ranks" 2 $experts $(zero 1) \
+placed "experts in every second layer, expert ranks" 2 $experts $(zero 1) \
 	--expert-model-parallel-size 2 --moe-expert-rank-capacity-factor 0.5
-same "llama, stages" 2 $(layout 1 2) --num-virtual-stages-per-pipeline-rank 2 --optimizer muon
-same "context ranks that gather keys" 2 $(context 2) --norm-placement both
-same "llama, FP8 by blocks" 2 $fp8 blockwise $(layout 2 1) $rows --micro-batch-size 2
-same "experts, FP8, expert ranks" 2 $fp8 tensorwise $experts --moe-ffn-hidden-size 32 $(zero 2) \
+placed "llama, stages" 2 $(layout 1 2) --num-virtual-stages-per-pipeline-rank 2 --optimizer muon
+placed "context ranks that gather keys" 2 $(context 2) --norm-placement both
+placed "llama, FP8 by blocks" 2 $fp8 blockwise $(layout 2 1) $rows --micro-batch-size 2
+placed "experts, FP8, expert ranks" 2 $fp8 tensorwise $experts --moe-ffn-hidden-size 32 $(zero 2) \
 	--expert-model-parallel-size 2
-same "llama, all layers recomputed" 4 $(layout 2 2) $(zero 1) \
+placed "llama, all layers recomputed" 4 $(layout 2 2) $(zero 1) \
 	--recompute-granularity full --recompute-num-layers 2
-same "experts, layers that leave" 1 $experts --cpu-offloading-num-layers 2
-same "llama, ZeRO 3" 4 $(layout 2 1) $(zero 3) --ddp-bucket-size 4000
+placed "experts, layers that leave" 1 $experts --cpu-offloading-num-layers 2
+placed "llama, ZeRO 3" 4 $(layout 2 1) $(zero 3) --ddp-bucket-size 4000
