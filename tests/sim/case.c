@@ -641,6 +641,22 @@ scenario(void)
 		note_continued(state);
 }
 
+/* From here on this process is a case of its own. */
+static bool
+branch(struct strike *s)
+{
+	struct result *out = run.o->branch(run.o, s->count);
+
+	if (!out)
+		return false;
+	s->at = s->count;
+	out->seed = run.out->seed;
+	out->layout = run.out->layout;
+	run.out = out;
+	describe();
+	return true;
+}
+
 static void
 begin(const struct case_options *o, struct result *out)
 {
@@ -699,6 +715,7 @@ case_run(const struct case_options *o, const struct reference *r, struct result 
 		run.srun = o->srun;
 		run.ends_dark = o->dark;
 		run.faults.short_one_in = o->shorts;
+		run.faults.branch = o->branch ? branch : NULL;
 	} else if (!o->plain) {
 		draw_faults();
 	}

@@ -51,9 +51,12 @@ struct case_options {
 	bool loud;                   /* prints what the ranks say */
 	bool trace;                  /* prints every event */
 	long until;                  /* the event that ends it; 0: none */
-	int mark;                    /* of the caller */
 	const char *export;          /* a directory of this machine that gets the disk, or NULL */
 	struct continued *continued; /* NULL: each run continues to its end */
+	/* NULL, or asked at each call that the one fault may strike, with its number: begins a
+	 * process in which the fault strikes it, and returns there the result that this process
+	 * has to make; NULL in the other, once that one has ended, and where it begins none */
+	struct result *(*branch)(const struct case_options *o, long n);
 };
 /* The layout of a seed, the same in every process. */
 int case_layout(const struct case_options *o);

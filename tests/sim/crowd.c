@@ -26,9 +26,8 @@ crowd_shared(size_t n)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* A result of a process that did not end as it should. */
-static void
-note_end(struct result *r, int status)
+void
+crowd_note_end(struct result *r, int status)
 {
 	size_t n = strlen(r->why);
 
@@ -129,7 +128,7 @@ finish(const struct crowd *c, struct slot *s, int status)
 	struct result *r = s->result;
 	size_t n = strlen(r->why);
 
-	note_end(r, status);
+	crowd_note_end(r, status);
 	if (c->twice && !s->hash && r->ended) {
 		s->hash = r->hash;
 		memset(r, 0, sizeof *r);

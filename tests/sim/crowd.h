@@ -18,6 +18,10 @@ struct crowd {
 /* -1 with a reason when no process can be made. */
 int crowd_run(const struct crowd *c, struct err *e);
 
+/* The result of a process that has ended with a status of waitpid(): failed, if it did not come to
+ * the result's end. */
+void crowd_note_end(struct result *r, int status);
+
 /* Zeroes that all processes share; NULL: no memory. */
 void *crowd_shared(size_t n);
 

@@ -120,6 +120,9 @@ faults_at(enum call c, const char *path)
 		    (s->call != CALL_COUNT ? s->call != c : c == CALL_MEMORY))
 			continue;
 		s->count++;
+		if (f->branch && !f->branch(s))
+			continue;
+		f->branch = NULL;
 		if (s->count >= s->at && (s->count <= s->at + s->more || s->kind == STRIKE_FAIL_ON))
 			err = strike(s, c, p);
 	}

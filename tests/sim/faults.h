@@ -46,6 +46,9 @@ struct faults {
 	/* told when everything ends at once; set by the launcher */
 	void (*power_lost)(void);
 	void (*host_lost)(int host);
+	/* NULL, or told of each call that the fault, the only one, may strike: true in a process of
+	 * its own, in which it strikes this one; false in the other, where no fault happens */
+	bool (*branch)(struct strike *s);
 	long happened[STRIKE_KIND_COUNT], at[CALL_COUNT]; /* strikes, by kind and by call */
 };
 
