@@ -1,4 +1,13 @@
 #!/bin/sh
-# mutants.sh - each mistake of tests/sim/mutants is about an expression that the sources have
+# mutants.sh - each mistake that a test must find is about an expression that the sources have
+set -u
 cd "${TOP:-.}" || exit 1
-exec sh tests/sim/mutants/make.sh --places
+# shellcheck source=tests/tools/mutants
+. tests/tools/mutants
+changed=$(mktemp)
+trap 'rm -f "$changed"' EXIT
+failed=0
+for m in tests/*/mutants/*.txt; do
+	place "$m" "$changed" || failed=1
+done
+exit $failed

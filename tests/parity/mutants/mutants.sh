@@ -1,10 +1,10 @@
 #!/bin/sh
 # mutants.sh [NAME...] - mistakes in sums and messages between hosts, each of which a test must find
 #
-# A mutant of this directory names a file, an expression in it and what takes its place, the
-# programs that are then built, and the test of parity that must fail, which passes without it. It
-# is made in a copy of the tree with the objects of B, the build directory, which must be complete:
-# one file is compiled. A line for each; fails where a test passes, or an expression is not there.
+# A mutant of this directory names besides the programs that are then built, and the test of parity
+# that must fail, which passes without it. It is made in a copy of the tree with the objects of B,
+# the build directory, which must be complete: one file is compiled. A line for each; fails where a
+# test passes, or an expression is not there.
 set -u
 : "${B:=build}"
 cd "${TOP:-.}" || exit 1
@@ -18,24 +18,8 @@ trap 'rm -rf "$copy"' EXIT
 } | sort -u | tar -cf - --files-from - | tar -xf - -C "$copy"
 [ ! -e config.mk ] || cp -p config.mk "$copy"
 
-# field NAME FILE
-field()
-{
-	sed -n "s/^$1: //p" "$2"
-}
-
-# mutate FILE: the file of the copy with the expression of $from replaced by $to, once
-mutate()
-{
-	from=$from to=$to awk '
-		!done && (at = index($0, ENVIRON["from"])) {
-			$0 = substr($0, 1, at - 1) ENVIRON["to"] \
-				substr($0, at + length(ENVIRON["from"]))
-			done = 1
-		}
-		{ print }
-		END { exit !done }' "$1" >"$copy/$1"
-}
+# shellcheck source=tests/tools/mutants
+. tests/tools/mutants
 
 # passes MUTANT: true when its programs are made and its test passes
 passes()
@@ -50,9 +34,9 @@ passes()
 # found MUTANT: true when its test passes without it, and fails with it
 found()
 {
-	from=$(field from "$1") to=$(field to "$1")
+	place "$1" "$copy/mutant.c" || return 1
 	passes "$1" || { echo "without it fails:"; cat "$copy/log"; return 1; }
-	mutate "$(field file "$1")" || { echo "there is no: $from"; return 1; }
+	mv "$copy/mutant.c" "$copy/$file"
 	! passes "$1"
 }
 
@@ -66,6 +50,6 @@ for m in "$PWD"/tests/parity/mutants/*.txt; do
 		echo "$name: NOT FOUND: $(field text "$m")"
 		failed=1
 	fi
-	cp -p "$(field file "$m")" "$copy/$(field file "$m")" && touch "$copy/$(field file "$m")"
+	[ -z "$file" ] || { cp -p "$file" "$copy/$file" && touch "$copy/$file"; }
 done
 exit $failed

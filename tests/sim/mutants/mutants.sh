@@ -11,12 +11,8 @@ dir=$1
 shift
 log=$(mktemp)
 trap 'rm -f "$log" "$log.found"' EXIT
-
-# field NAME FILE
-field()
-{
-	sed -n "s/^$1: //p" "$2"
-}
+# shellcheck source=tests/tools/mutants
+. tests/tools/mutants
 
 missed=0
 : >"$log.found"
