@@ -17,7 +17,7 @@ build()
 	place "$1" "$work/mutant.c" || return 1
 	# shellcheck disable=SC2086
 	mkdir -p "$work/$(dirname "$file")" &&
-		$COMPILE -c -o "$work/$file.o" "$work/mutant.c" || return 1
+		$COMPILE -w -c -o "$work/$file.o" "$work/mutant.c" || return 1
 	changed=
 	for o in $PRODUCT; do
 		[ "$o" != "$B/$file.o" ] || o=$work/$file.o
