@@ -101,11 +101,12 @@ expect 1 sh -c "ulimit -f 8; exec mtrain --config tiny.conf --train-iters 1000 \
 	--log-interval 1000 --metrics-file log"
 said "mtrain: cannot write 'log': File too large"
 
-# Too little memory for threads or for the buffers of libraries: the program ends all the same.
-for kilobytes in 60000 90000 200000 300000; do
+# Too little memory for threads or for the buffers of libraries: the program ends all the same, also
+# where it is as much as the buffers take and little more.
+for kilobytes in 60000 90000 $(seq 180000 3000 216000) 300000; do
 	got=0
 	# shellcheck disable=SC2016
-	timeout -s KILL 20 sh -c 'ulimit -v "$0"; exec mtrain "$@"' $kilobytes --config tiny.conf \
+	timeout -s KILL 20 sh -c 'ulimit -v "$0"; exec mtrain "$@"' "$kilobytes" --config tiny.conf \
 		--train-iters 2 >out 2>&1 || got=$?
 	[ "$got" != 137 ] || fail "$kilobytes KB: it hangs"
 done

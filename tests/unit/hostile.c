@@ -36,17 +36,26 @@ outcome(const char *type, const struct str *file, const char *text, struct err *
 	return !t && strchr(why, ':') ? strchr(why, ':') + 2 : why;
 }
 
-/* A tokenizer.json with one more member; the file is released. */
+/* What becomes of a tokenizer.json with one more member; the file is released. */
+static const char *
+outcome_with(struct str *member, struct err *e)
+{
+	struct str file = { 0 };
+	const char *why;
+
+	str_addf(&file, "{" MODEL ",%s}", member->buf);
+	why = outcome("HuggingFaceTokenizer", &file, "aaaa bb", e);
+	str_release(&file);
+	str_release(member);
+	return why;
+}
+
 static void
 json_is(struct str *member, const char *want)
 {
-	struct str file = { 0 };
 	struct err e;
 
-	str_addf(&file, "{" MODEL ",%s}", member->buf);
-	CHECK_STR(outcome("HuggingFaceTokenizer", &file, "aaaa bb", &e), want);
-	str_release(&file);
-	str_release(member);
+	CHECK_STR(outcome_with(member, &e), want);
 }
 
 /* head, n times body with commas between, tail. */
@@ -152,6 +161,7 @@ static void
 test_numbers(void)
 {
 	struct str s = { 0 };
+	struct err e;
 
 	str_adds(
 	    &s, "\"x\":0,\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":2147483647},\"merges\":[]}");
@@ -161,8 +171,8 @@ test_numbers(void)
 	str_adds(&s, "\"x\":");
 	for (int i = 0; i < 100000; i++)
 		str_addc(&s, '[');
-	json_is(&s,
-	    "not valid JSON: The JSON document was too deep (too many nested objects and arrays)");
+	/* later releases of simdjson say the error's name before it */
+	CHECK(strstr(outcome_with(&s, &e), "The JSON document was too deep"));
 }
 
 /* All merges have the same left part: inserting one must not walk over the others. */

@@ -24,6 +24,10 @@ enum { ALIGNMENT = 256 };
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 void gotoblas_dynamic_init(void) __attribute__((weak));
 
+/* How its calls take a buffer, which it keeps for later calls when it is given back. */
+void *blas_memory_alloc(int position) __attribute__((weak));
+void blas_memory_free(void *buffer) __attribute__((weak));
+
 /* Nothing is ever pending; a timer stores the time at which it was recorded, and what the device
  * had computed until then. The system likes to take the core away while it is asked for the latter:
  * the times before and after the question are kept, so that this falls into the span. */
@@ -185,19 +189,27 @@ choose_kernels(void)
 }
 
 /* OpenBLAS takes a buffer of this size for each thread that calls it, and tries for ever where
- * there is no memory for it: that is tried here first. */
+ * there is no memory for it: that is tried here first, and they are taken at once. */
 static int
-try_buffers(int threads, struct err *e)
+take_buffers(int threads, struct err *e)
 {
 	enum { BUFFER = 129 << 20 };
 	size_t bytes = (size_t)threads * BUFFER;
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-	void *all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+	void *all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0), **buffer;
 
 	if (all == MAP_FAILED)
 		return err_set(
 		    e, "cannot allocate the buffers of %d threads (%zu bytes)", threads, bytes);
 	munmap(all, bytes);
+	if (!blas_memory_alloc || !blas_memory_free)
+		return 0;
+	buffer = mem_zalloc((size_t)threads, sizeof *buffer);
+	for (int i = 0; i < threads; i++)
+		buffer[i] = blas_memory_alloc(0);
+	for (int i = 0; i < threads; i++)
+		blas_memory_free(buffer[i]);
+	free(buffer);
 	return 0;
 }
 
@@ -215,12 +227,12 @@ cpu_open(const struct device_config *config, struct err *e)
 		    config->num_threads, cpu_workspace(config));
 		return NULL;
 	}
-	if (try_buffers(config->num_threads, e) < 0) {
+	choose_kernels();
+	openblas_set_num_threads(1);
+	if (take_buffers(config->num_threads, e) < 0) {
 		free(scratch);
 		return NULL;
 	}
-	choose_kernels();
-	openblas_set_num_threads(1);
 	d = mem_zalloc(1, sizeof *d);
 	d->scratch = scratch;
 	d->pool = pool_new(config->num_threads);
