@@ -342,7 +342,8 @@ list_plans(struct plans *all, struct search *out)
 		if (!listed(all, x))
 			continue;
 		memory_stages_like(&stages, &all->table, &x->c.layout, &x->c.shape);
-		r.owned = operation_owned(&stages, r.shape, x->c.elements, x->c.own);
+		r.owned = operation_owned(
+		    &stages, r.shape, operation_stage(&stages, x->c.elements), x->c.own);
 		time_step(&r, &x->c.time);
 		memory_stages_release(&stages);
 		out->item[out->count++] = x->c;
