@@ -142,8 +142,8 @@ own_of(const struct holding *x, const struct layout *l, bool sharded)
 {
 	if (!sharded)
 		return elements_of(x);
-	return (x->matrices + x->rest) / layout_data_ranks(l) +
-	    x->experts / layout_expert_data_ranks(l);
+	return (x->matrices + x->rest) / layout_shard_ranks(l) +
+	    x->experts / layout_expert_shard_ranks(l);
 }
 
 static bool
@@ -314,8 +314,8 @@ held_bytes(const struct rates *r, const struct layout *l, const struct train_sha
     const struct bound_stage *x)
 {
 	const int64_t count[KINDS] = { x->holds.matrices, x->holds.experts, x->holds.rest },
-		      ranks[KINDS] = { layout_data_ranks(l), layout_expert_data_ranks(l),
-			      layout_data_ranks(l) };
+		      ranks[KINDS] = { layout_shard_ranks(l), layout_expert_shard_ranks(l),
+			      layout_shard_ranks(l) };
 	uint64_t bytes = 0;
 
 	for (int k = 0; k < KINDS; k++) {

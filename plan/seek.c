@@ -271,7 +271,7 @@ hold(struct seeking *k, const struct candidate *c)
 	const int key[] = { (int)l->tensor_model_parallel_size,
 		(int)l->pipeline_model_parallel_size, (int)layout_data_ranks(l),
 		(int)layout_expert_ranks(l), (int)layout_expert_slices(l), layout_chunks(l),
-		(int)c->split };
+		(int)c->split, (int)layout_instances(l) };
 	unsigned place = 0;
 	struct held *h;
 	struct layout same;
