@@ -93,8 +93,13 @@ add_layers(const struct bounds *b, const struct layout *l, struct layer_holdings
 		if (p->number == EMBEDDING_WORDS)
 			h->table = n;
 	}
-	for (int64_t i = 1; i <= layers; i++)
+	for (int64_t i = 1; i <= layers; i++) {
+		const struct holding *x = &h->before[i];
+
+		h->largest.matrices = int64_max(h->largest.matrices, x->matrices);
+		h->largest.experts = int64_max(h->largest.experts, x->experts);
 		add_holding(&h->before[i], &h->before[i - 1], 1);
+	}
 }
 
 /* What ranks of a layout hold of each layer, from before if it is known. */
@@ -137,8 +142,8 @@ own_of(const struct holding *x, const struct layout *l, bool sharded)
 {
 	if (!sharded)
 		return elements_of(x);
-	return (x->matrices + x->rest) / layout_data_ranks(l) +
-	    x->experts / layout_expert_data_ranks(l);
+	return (x->matrices + x->rest) / layout_shard_ranks(l) +
+	    x->experts / layout_expert_shard_ranks(l);
 }
 
 static bool
@@ -176,16 +181,34 @@ void
 bound_of(struct bounds *b, const struct layout *l, bool sharded, struct bound *out)
 {
 	struct bound_stage stage[SPLIT_MAX];
+	const struct layer_holdings *h = layers_of(b, l);
 	int p = (int)l->pipeline_model_parallel_size;
 
-	fill_stages(b, l, layers_of(b, l), stage);
-	*out = (struct bound){ .end = { stage[0], stage[p - 1] } };
+	fill_stages(b, l, h, stage);
+	*out = (struct bound){ .largest = h->largest, .end = { stage[0], stage[p - 1] } };
 	for (int i = 0; i < p; i++)
 		if (elements_of(&stage[i].holds) > out->elements) {
 			out->elements = elements_of(&stage[i].holds);
-			out->of_experts = stage[i].holds.experts;
+			out->holds = stage[i].holds;
 			out->own = own_of(&stage[i].holds, l, sharded);
 		}
+}
+
+/* A pass of a chunk gathers all that its slots do not have, where a bucket is no larger than the
+ * size from which on it is full, and a layer; and each bucket is gathered after an update. */
+void
+bound_gathers(
+    const struct bound *of, const struct layout *l, const struct train_shape *s, int64_t least[2])
+{
+	const int64_t held[2] = { of->holds.matrices, of->holds.experts },
+		      layer[2] = { of->largest.matrices, of->largest.experts },
+		      size = s->bucket_size ? s->bucket_size : BUCKET_ELEMENTS;
+
+	for (int k = 0; k < 2; k++) {
+		int64_t kept = layout_chunks(l) * BUCKET_SLOTS * (size + layer[k]);
+
+		least[k] = int64_max(held[k], 2 * s->num_microbatches * (held[k] - kept));
+	}
 }
 
 /* --- a stage ---------------------------------------------------------------------------------- */
@@ -291,8 +314,8 @@ held_bytes(const struct rates *r, const struct layout *l, const struct train_sha
     const struct bound_stage *x)
 {
 	const int64_t count[KINDS] = { x->holds.matrices, x->holds.experts, x->holds.rest },
-		      ranks[KINDS] = { layout_data_ranks(l), layout_expert_data_ranks(l),
-			      layout_data_ranks(l) };
+		      ranks[KINDS] = { layout_shard_ranks(l), layout_expert_shard_ranks(l),
+			      layout_shard_ranks(l) };
 	uint64_t bytes = 0;
 
 	for (int k = 0; k < KINDS; k++) {

@@ -22,6 +22,7 @@ struct holding {
 struct layer_holdings {
 	int64_t tensor, expert_ranks, expert_slices;
 	struct holding *before; /* of the layers before layer k - 1; owned */
+	struct holding largest; /* the most of a kind that a layer has */
 	int64_t table;          /* of the embedding */
 };
 
@@ -37,11 +38,12 @@ struct bounds {
 	struct table acts, rates; /* of struct acts and struct rates */
 };
 
-/* A plan's share of the model: of the stage that holds most, its elements, of these those of
- * experts that ranks share, and those that its optimizer owns; and what each end of the pipeline
+/* A plan's share of the model: of the stage that holds most, its elements, those that its optimizer
+ * owns, what it holds, and the most that one of its layers does; and what each end of the pipeline
  * holds. */
 struct bound {
-	int64_t elements, of_experts, own;
+	int64_t elements, own;
+	struct holding holds, largest;
 	struct bound_stage {
 		struct holding holds;
 		int layers, least; /* those of the stage and of its smallest chunk */
@@ -55,6 +57,10 @@ void bound_of(struct bounds *b, const struct layout *l, bool sharded, struct bou
 /* Bytes that the fullest rank of the plan needs at least. */
 uint64_t bound_memory(
     struct bounds *b, const struct layout *l, const struct train_shape *s, const struct bound *of);
+/* What the passes of a step gather at least where weights are sharded, of matrices of layers and of
+ * experts. */
+void bound_gathers(
+    const struct bound *of, const struct layout *l, const struct train_shape *s, int64_t least[2]);
 /* As bound_memory, of all numbers of chunks and all splits of a layout without one. */
 uint64_t bound_memory_any(struct bounds *b, const struct layout *l, const struct train_shape *s);
 

@@ -19,8 +19,8 @@ struct search_input {
 	struct hardware hw;
 	int64_t world_size, global_batch_size;
 	int64_t tensor, context, pipeline, micro_batch; /* 0: free */
-	/* the ranks that share experts, 0: free, and sequence parallelism where a plan has several
-	 * tensor ranks */
+	/* the ranks that share experts and instances, 0: free, and sequence parallelism where a
+	 * plan has several tensor ranks */
 	struct layout typed;
 	/* every plan has these of the shape: sharding, the form of context ranks, recomputation,
 	 * activations on the host, the types and the place of what the optimizer keeps */

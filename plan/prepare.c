@@ -92,6 +92,11 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		.split = cfg->run.split,
 		.top = cfg->top > cfg->pick ? cfg->top : cfg->pick,
 		.overlap_p2p = cfg->run.overlap_p2p_communication };
+	if (!opt_given(p, "num-distributed-optimizer-instances"))
+		in->typed.optimizer_instances = 0;
+	if (in->keep_sharding &&
+	    run_check_instances(in->typed.optimizer_instances, in->shape.sharding, e) < 0)
+		return -1;
 	if (opt_given(p, "tensor-model-parallel-size"))
 		in->tensor = cfg->run.layout.tensor_model_parallel_size;
 	if (opt_given(p, "context-parallel-size"))

@@ -353,7 +353,8 @@ rows_add(struct measured_rows *rows, const struct measured_row *row)
 	*r = *row;
 	memory_stages_init(&stages, &r->plan.model, &r->plan.layout, &r->plan.shape);
 	memtable_most(&stages, &r->plan.shape, &elements, &own);
-	r->owned = operation_owned(&stages, &r->plan.shape, elements, own);
+	r->owned =
+	    operation_owned(&stages, &r->plan.shape, operation_stage(&stages, elements), own);
 	memory_stages_release(&stages);
 }
 

@@ -42,6 +42,14 @@ last_sharding(const struct search_input *in, const struct layout *l)
 				       : SHARDING_NONE;
 }
 
+/* The least that is sharded where anything is. */
+static enum sharding
+first_sharding(const struct search_input *in, const struct layout *l)
+{
+	return layout_instances(l) > 1 && !in->typed.optimizer_instances ? SHARDING_GRADS
+									 : SHARDING_OPTIM;
+}
+
 int
 saving_first(const struct search_input *in, const struct layout *l, struct saving out[2])
 {
@@ -51,9 +59,10 @@ saving_first(const struct search_input *in, const struct layout *l, struct savin
 		out[n++] = (struct saving){ .sharding = (unsigned char)in->shape.sharding };
 		return n;
 	}
-	out[n++] = (struct saving){ .sharding = SHARDING_NONE };
+	if (layout_instances(l) == 1)
+		out[n++] = (struct saving){ .sharding = SHARDING_NONE };
 	if (layout_data_ranks(l) > 1)
-		out[n++] = (struct saving){ .sharding = SHARDING_OPTIM };
+		out[n++] = (struct saving){ .sharding = (unsigned char)first_sharding(in, l) };
 	return n;
 }
 

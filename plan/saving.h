@@ -4,7 +4,8 @@
  *
  * Savings are ordered: one is less than another if it does no more in any respect. A plan has a
  * saving only where none that is less makes it fit, since more costs time. Whether the optimizer's
- * state is sharded is no such cost: plans with and without it are both tried.
+ * state is sharded is no such cost: plans with and without it are both tried. Several instances
+ * share gradients at least.
  */
 #ifndef PLAN_SAVING_H
 #define PLAN_SAVING_H

@@ -32,11 +32,12 @@ print_forms(const struct candidate *c, FILE *f)
 	struct str recompute = { 0 };
 
 	add_recompute(&c->shape.recompute, &recompute);
-	fprintf(f, "\t%d\t%s\t%s\t%s\t%lld\t%s%s\n", layout_row_shards(&c->layout) > 1,
+	fprintf(f, "\t%d\t%s\t%s\t%s\t%lld\t%s%s\t%lld\n", layout_row_shards(&c->layout) > 1,
 	    c->layout.context_parallel_size > 1 ? form_name(c) : "-", split_names[c->split],
 	    recompute.buf, (long long)c->shape.offloaded_layers,
 	    c->shape.optimizer_offload > 0 ? "host" : "device",
-	    c->shape.optim.chosen && c->shape.optim.state[0] == DTYPE_BF16 ? " bf16" : "");
+	    c->shape.optim.chosen && c->shape.optim.state[0] == DTYPE_BF16 ? " bf16" : "",
+	    (long long)layout_instances(&c->layout));
 	str_release(&recompute);
 }
 
@@ -49,7 +50,7 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 	      "memory_gib\tfit\tseconds\t"
 	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\t"
 	      "cp_share\tchunks\tep\tetp\tep_share\tsp\tcp_comm_type\tsplit\trecompute\t"
-	      "offloaded_layers\toptimizer\n",
+	      "offloaded_layers\toptimizer\tinstances\n",
 	    f);
 	for (int i = 0; i < s->count && i < top; i++) {
 		const struct candidate *c = &s->item[i];
@@ -141,6 +142,9 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	if (c->shape.sharding)
 		str_addf(
 		    out, "data-parallel-sharding-strategy %s\n", opt_shardings[c->shape.sharding]);
+	if (layout_instances(&c->layout) > 1)
+		str_addf(out, "num-distributed-optimizer-instances %lld\n",
+		    (long long)layout_instances(&c->layout));
 	add_savings(in, c, out);
 	str_addf(out, "micro-batch-size %lld\nglobal-batch-size %lld\n",
 	    (long long)c->shape.micro_batch_size, (long long)in->global_batch_size);
@@ -202,6 +206,8 @@ search_name(const struct candidate *c, struct str *out)
 	str_addf(out, ", micro-batch-size %lld%s%s", (long long)c->shape.micro_batch_size,
 	    c->shape.sharding ? ", sharding " : "",
 	    c->shape.sharding ? opt_shardings[c->shape.sharding] : "");
+	if (layout_instances(&c->layout) > 1)
+		str_addf(out, " in %lld instances", (long long)layout_instances(&c->layout));
 }
 
 /* The fastest tight plan where it is much faster than the best, which fits. */

@@ -254,8 +254,10 @@ foresee(struct seeking *k, const struct candidate *c)
 
 	bound_of(&k->bounds, &c->layout, s.sharding != SHARDING_NONE, &b);
 	r.owned.elements = b.elements;
-	r.owned.of_experts = b.of_experts;
+	r.owned.of_experts = b.holds.experts;
 	r.owned.own = b.own;
+	r.owned.after_update[0] = b.holds.rest;
+	bound_gathers(&b, &c->layout, &s, r.owned.in_passes);
 	operation_count_matrices(&r.owned, &k->bounds.table, &c->layout, &s);
 	s.offloaded_layers = 0;
 	return time_bound(&r, &costs_of(k, c)->costs);
@@ -269,7 +271,7 @@ hold(struct seeking *k, const struct candidate *c)
 	const int key[] = { (int)l->tensor_model_parallel_size,
 		(int)l->pipeline_model_parallel_size, (int)layout_data_ranks(l),
 		(int)layout_expert_ranks(l), (int)layout_expert_slices(l), layout_chunks(l),
-		(int)c->split };
+		(int)c->split, (int)layout_instances(l) };
 	unsigned place = 0;
 	struct held *h;
 	struct layout same;
@@ -397,7 +399,7 @@ price(struct seeking *k, struct candidate *c)
 	struct staged *g = &k->staged[c->number];
 	struct memory_stages *stages = hold(k, c);
 	struct run_case r = { &k->in->model, &c->layout, &c->shape, &k->in->hw, stages,
-		operation_owned(stages, &c->shape, c->elements, c->own) };
+		operation_owned(stages, &c->shape, operation_stage(stages, c->elements), c->own) };
 
 	time_step_of(&r, &costs_of(k, c)->costs, &c->time);
 	if (c->time.total > k->limit)

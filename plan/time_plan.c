@@ -11,7 +11,7 @@ begin(const struct run_plan *plan, const struct hardware *hw, struct memory_stag
 
 	memory_stages_init(stages, r.model, r.layout, r.shape);
 	memtable_most(stages, r.shape, &elements, &own);
-	r.owned = operation_owned(stages, r.shape, elements, own);
+	r.owned = operation_owned(stages, r.shape, operation_stage(stages, elements), own);
 	return r;
 }
 

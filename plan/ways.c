@@ -1,5 +1,6 @@
 /* ways.c - enumerates how a step's work may be shared */
 #include "plan/ways.h"
+#include "lib/model/hosts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,7 @@ way_layout(const struct way *w, struct layout *l)
 		.pipeline_model_parallel_size = w->pipeline,
 		.expert_model_parallel_size = w->expert_ranks,
 		.expert_tensor_parallel_size = w->expert_slices,
+		.optimizer_instances = w->instances,
 		.sequence_parallel = w->rows };
 }
 
@@ -90,12 +92,34 @@ legal(struct walk *k, const struct way *w)
 
 	way_layout(w, &l);
 	if (layout_check(&l, &in->model, &e) == 0 &&
+	    layout_check_instances(&l, &in->model, &e) == 0 &&
 	    layout_check_experts(&l, &in->model, &e) == 0 &&
 	    layout_check_rows(&l, in->shape.seq_length, &e) == 0 &&
 	    (w->form != CONTEXT_HEADS || layout_check_heads(&l, &in->model, &e) == 0))
 		return true;
 	refuse(k, &e);
 	return false;
+}
+
+/* One instance and one a host, or what was given. */
+static void
+each_instances(struct walk *k, struct way *w)
+{
+	const struct search_input *in = k->in;
+	const struct host_places where = { .ranks_per_host = (int64_t)in->hw.gpus_per_node };
+	struct layout l;
+	struct err ignored;
+
+	each_batch(k, w);
+	if (w->instances || in->world_size <= where.ranks_per_host ||
+	    (in->keep_sharding && in->shape.sharding < SHARDING_GRADS))
+		return;
+	way_layout(w, &l);
+	l.optimizer_instances = hosts_of_data(&l, &where);
+	w->instances = (int)l.optimizer_instances;
+	if (w->instances > 1 && layout_check_instances(&l, &in->model, &ignored) == 0)
+		each_batch(k, w);
+	w->instances = 0;
 }
 
 /* Sequence parallelism where it was typed or a model has experts, and else with and without. */
@@ -109,7 +133,7 @@ each_rows(struct walk *k, struct way *w)
 	for (int rows = always; rows <= (both || always); rows++) {
 		w->rows = rows;
 		if (legal(k, w))
-			each_batch(k, w);
+			each_instances(k, w);
 	}
 }
 
@@ -172,7 +196,9 @@ ways_each(const struct search_input *in, struct refusal refusals[SEARCH_REFUSALS
 		if (in->world_size % t || (in->tensor ? t != in->tensor : t > most))
 			continue;
 		for (int64_t p = 1; p <= layers + 1 && t * p <= in->world_size; p++) {
-			struct way w = { .tensor = (int)t, .pipeline = (int)p };
+			struct way w = { .tensor = (int)t,
+				.pipeline = (int)p,
+				.instances = (int)in->typed.optimizer_instances };
 
 			if (in->world_size % (t * p) == 0 && (!in->pipeline || p == in->pipeline))
 				each_context(&k, &w, in->world_size / (t * p));

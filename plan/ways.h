@@ -2,8 +2,9 @@
  * ways.h - the ways to share a step's work over ranks that obey all rules
  *
  * Sizes of the tensor, context, expert and pipeline axes, the form of context ranks, sequence
- * parallelism and the micro batch; what is typed holds for all. Tensor ranks stay in a node unless
- * their number was given.
+ * parallelism, instances of what is sharded, and the micro batch; what is typed holds for all.
+ * Tensor ranks stay in a node unless their number was given. Of instances there are one and, where
+ * gradients may be sharded, as many as hosts: with a sharded optimizer alone one sends less.
  */
 #ifndef PLAN_WAYS_H
 #define PLAN_WAYS_H
@@ -13,6 +14,7 @@
 struct way {
 	int tensor, context, data, pipeline;
 	int expert_ranks, expert_slices; /* 0: not said */
+	int instances;                   /* of what is sharded */
 	int micro_batch, num_microbatches;
 	bool rows; /* sequence parallelism */
 	enum context_form form;

@@ -339,6 +339,12 @@ shards_forget(struct shards *s)
 	s->bucket = mem_realloc(s->bucket, (size_t)s->num_buckets, sizeof *s->bucket);
 }
 
+bool
+bucket_serves(const struct bucket *b, int layer)
+{
+	return b->first_layer <= layer && layer <= b->last_layer;
+}
+
 /* --- parts ------------------------------------------------------------------------------------ */
 
 /* The division is exact: every count is a multiple of the data ranks. */

@@ -117,6 +117,8 @@ void shards_release(struct shards *s);
 /* Keeps the buckets and all counts alone. */
 void shards_forget(struct shards *s);
 
+/* Whether a layer uses the bucket. */
+bool bucket_serves(const struct bucket *b, int layer);
 /* The part of bucket b that one of its data ranks owns; in_shard and state are not set. Where data
  * ranks is 1, all of the bucket, with in_shard equal to first. */
 struct part bucket_part(const struct bucket *b, int data_rank, int data_ranks);

@@ -93,6 +93,21 @@ hosts_of_experts(const struct layout *l, const struct host_places *where)
 	return first.count;
 }
 
+int64_t
+hosts_of_data(const struct layout *l, const struct host_places *where)
+{
+	int context = (int)l->context_parallel_size, size = (int)layout_data_ranks(l),
+	    *host = mem_alloc((size_t)size, sizeof *host);
+	struct hosts h;
+
+	for (int i = 0; i < size; i++)
+		host[i] = host_of(where,
+		    i % context * layout_stride(l, AX_CP) + i / context * layout_stride(l, AX_DP));
+	hosts_of(&h, host, size, 0);
+	free(host);
+	return h.even ? h.count : 1;
+}
+
 bool
 hosts_part_experts(const struct layout *l, const struct host_places *where)
 {

@@ -35,7 +35,11 @@ int host_of(const struct host_places *where, int64_t rank);
  * that share an expert are on several. */
 int64_t hosts_of_experts(const struct layout *l, const struct host_places *where);
 
-/* Whether any of these ranks are on several hosts. */
+/* The hosts on which data ranks lie, as many neighbours on each, of the first group; 1 where they
+ * are on one, and where they are not even. */
+int64_t hosts_of_data(const struct layout *l, const struct host_places *where);
+
+/* Whether any ranks that hold the experts of a layer once together are on several hosts. */
 bool hosts_part_experts(const struct layout *l, const struct host_places *where);
 
 /* Of a communicator whose rank r is on host[r], of which `rank` is asked for. Hosts are numbered

@@ -8,7 +8,10 @@
 #include "lib/model/block/linears.h"
 #include "lib/model/capacity.h"
 #include "lib/model/cut.h"
+#include "lib/model/weight_slots.h"
+#include "lib/base/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A list that is being made. */
@@ -452,15 +455,14 @@ operations_of_block(struct operation_list *out, const struct block_kind *kind, b
 
 /* --- of a step -------------------------------------------------------------------------------- */
 
-/* Of the stage with so many elements. */
-static const struct memory_stage *
-stage_of(const struct memory_stages *x, int64_t elements)
+int
+operation_stage(const struct memory_stages *x, int64_t elements)
 {
 	int i = 0;
 
 	while (x->stage[i].shards.elements != elements)
 		i++;
-	return &x->stage[i];
+	return i;
 }
 
 /* The iterations on a matrix and those like it are spread over all ranks, or where nothing is
@@ -490,38 +492,59 @@ operation_count_matrices(struct operation_owned *o, const struct memory_stages *
 	o->matrices = matrices / all;
 }
 
-struct operation_owned
-operation_owned(
-    const struct memory_stages *x, const struct train_shape *s, int64_t elements, int64_t own)
+/* Where weights are sharded. */
+static void
+count_gathers(
+    struct operation_owned *o, struct memory_stages *x, const struct train_shape *s, int stage)
 {
-	struct operation_owned o = { .elements = elements, .own = own };
-	const struct shards *held = &stage_of(x, elements)->shards;
+	const struct shards *held = &x->stage[stage].shards;
+	int64_t *count = mem_alloc((size_t)held->num_buckets, sizeof *count);
+	struct memory_plan m;
+
+	memory_plan_stage(&m, x, s, stage);
+	weight_slots_count(&m, x->layout, stage, (int)s->num_microbatches, count);
+	memory_release(&m);
+	for (int i = 0; i < held->num_buckets; i++) {
+		const struct bucket *b = &held->bucket[i];
+
+		(b->layers ? o->in_passes : o->after_update)[b->experts] += count[i] * b->count;
+	}
+	free(count);
+}
+
+struct operation_owned
+operation_owned(struct memory_stages *x, const struct train_shape *s, int stage, int64_t own)
+{
+	const struct shards *held = &x->stage[stage].shards;
+	struct operation_owned o = { .elements = held->elements, .own = own };
 
 	for (int i = 0; i < held->num_buckets; i++)
 		if (held->bucket[i].experts)
 			o.of_experts += held->bucket[i].count;
+	if (s->sharding == SHARDING_PARAMS && layout_data_ranks(x->layout) > 1)
+		count_gathers(&o, x, s, stage);
 	operation_count_matrices(&o, x, x->layout, s);
 	return o;
 }
 
-/* Of all elements that data ranks share, `size` bytes each. */
+/* Of elements that data ranks share, [1] of experts, `size` bytes each; a step has it `times`
+ * times. */
 struct data_exchange {
 	const char *name;
 	double size;
+	double elements[2];
 	int64_t times;
 	bool sums;
 };
 
 /* Elements of experts go over the ranks that hold the same. */
 static void
-add_data(struct maker *m, const struct operation_owned *owned, const struct data_exchange *x)
+add_data(struct maker *m, const struct data_exchange *x)
 {
-	const int64_t elements[] = { owned->elements - owned->of_experts, owned->of_experts };
-
 	for (int experts = 0; experts < 2; experts++)
-		if (elements[experts]) {
+		if (x->elements[experts] > 0) {
 			struct operation *o = add_exchange(m, x->name, OPERATION_DATA,
-			    OPERATION_STEP, x->size * (double)elements[experts]);
+			    OPERATION_STEP, x->size * x->elements[experts]);
 
 			o->axes = experts ? OPERATION_EXPERT_DATA : AX_BIT(AX_CP) | AX_BIT(AX_DP);
 			o->count = x->times;
@@ -530,25 +553,37 @@ add_data(struct maker *m, const struct operation_owned *owned, const struct data
 }
 
 /* Gradients over the data and context ranks, new weights back. Sharded gradients are reduced once
- * per micro batch, sharded weights gathered once per pass. Gradients travel in the precision of
- * main gradients, weights in the run's type. */
+ * per micro batch. Of sharded weights the passes gather what their slots do not have
+ * (weight_slots.h): the mean of all passes counts. Gradients travel in the precision of main
+ * gradients, weights in the run's type. */
 static void
 add_gradients(struct maker *m, const struct operation_owned *owned)
 {
 	const struct train_shape *s = m->s;
-	int64_t batches = s->num_microbatches;
-	int64_t passes = s->recompute.granularity == RECOMPUTE_FULL ? 3 : 2;
+	int64_t batches = s->num_microbatches, passes = 2 * batches;
 	double real = (double)dtype_size(memory_compute(s->dtype)),
-	       act = (double)dtype_size(s->dtype);
+	       weight = s->sharding ? (double)dtype_size(s->dtype) : real;
+	const double all[] = { (double)(owned->elements - owned->of_experts),
+		(double)owned->of_experts };
 
 	if (layout_data_ranks(m->l) == 1)
 		return;
-	add_data(m, owned,
+	add_data(m,
 	    &(struct data_exchange){ "gradients", s->grad_reduce_in_bf16 ? 2 : real,
-		s->sharding >= SHARDING_GRADS ? batches : 1, true });
-	add_data(m, owned,
-	    &(struct data_exchange){ "weights", s->sharding ? act : real,
-		s->sharding == SHARDING_PARAMS ? passes * batches : 1, false });
+		{ all[0], all[1] }, s->sharding >= SHARDING_GRADS ? batches : 1, true });
+	if (s->sharding < SHARDING_PARAMS) {
+		add_data(
+		    m, &(struct data_exchange){ "weights", weight, { all[0], all[1] }, 1, false });
+		return;
+	}
+	add_data(m,
+	    &(struct data_exchange){ "weights", weight,
+		{ (double)owned->after_update[0], (double)owned->after_update[1] }, 1, false });
+	add_data(m,
+	    &(struct data_exchange){ "weights of layers", weight,
+		{ (double)owned->in_passes[0] / (double)passes,
+		    (double)owned->in_passes[1] / (double)passes },
+		passes, false });
 }
 
 /* Activations of a micro batch to the next stage and their gradients back, for each chunk; a tied

@@ -79,16 +79,21 @@ struct operation_list {
 void operations_of_block(struct operation_list *out, const struct block_kind *kind, bool eight,
     const struct model_config *c, const struct layout *l, const struct train_shape *s);
 
-/* What the update needs to know of a rank: elements of its flat buffer, of these those of experts
- * that ranks share, and those that it owns; the FLOPs of a Newton-Schulz iteration and the share of
- * the model's parameters that are matrices of layers. */
+/* What a step needs to know of a rank: elements of its flat buffer, of these those of experts that
+ * ranks share, and those that it owns. Of those of experts, [1], and of the others, [0], how many
+ * are gathered once where weights are sharded, when they have been updated, and how many in a step
+ * by its passes. Of the update the FLOPs of a Newton-Schulz iteration and the share of the model's
+ * parameters that are matrices of layers. */
 struct operation_owned {
 	int64_t elements, of_experts, own;
+	int64_t after_update[2], in_passes[2];
 	double iteration_flops, matrices;
 };
-/* elements: of the flat buffer of a stage of x; own: of its optimizer. */
+/* Of a stage of x, of whose optimizer are `own`. */
 struct operation_owned operation_owned(
-    const struct memory_stages *x, const struct train_shape *s, int64_t elements, int64_t own);
+    struct memory_stages *x, const struct train_shape *s, int stage, int64_t own);
+/* The first stage that has so many elements. */
+int operation_stage(const struct memory_stages *x, int64_t elements);
 /* Sets iteration_flops and matrices, from the parameters of x alone, for any layout. */
 void operation_count_matrices(struct operation_owned *o, const struct memory_stages *x,
     const struct layout *l, const struct train_shape *s);

@@ -86,7 +86,7 @@ visit_step(const struct operation_visitor *v, const struct run_plan *p, struct m
 	struct operation_list x;
 
 	memory_plan_stage(&m, held, &p->shape, stage);
-	owned = operation_owned(held, &p->shape, m.shards.elements, m.optim_elements);
+	owned = operation_owned(held, &p->shape, stage, m.optim_elements);
 	memory_release(&m);
 	operations_of_step(&x, &owned, &p->model, &p->layout, &p->shape);
 	for (int i = 0; i < x.count; i++)

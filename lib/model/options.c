@@ -289,17 +289,25 @@ resolve_sharding(
 	return 0;
 }
 
-static int
-check_instances(const struct run_plan *plan, struct err *e)
+int
+run_check_instances(int64_t instances, enum sharding sharding, struct err *e)
 {
-	long long n = layout_instances(&plan->layout);
-
-	if (n > 1 && plan->shape.sharding == SHARDING_NONE)
+	if (instances > 1 && sharding == SHARDING_NONE)
 		return err_set(e,
 		    "--num-distributed-optimizer-instances %lld: needs what they share: "
 		    "--use-distributed-optimizer, or --data-parallel-sharding-strategy",
-		    n);
-	return layout_check_instances(&plan->layout, &plan->model, e);
+		    (long long)instances);
+	return 0;
+}
+
+static int
+check_instances(const struct run_plan *plan, struct err *e)
+{
+	const struct layout *l = &plan->layout;
+
+	if (run_check_instances(l->optimizer_instances, plan->shape.sharding, e) < 0)
+		return -1;
+	return layout_check_instances(l, &plan->model, e);
 }
 
 /*

@@ -78,6 +78,8 @@ int run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t 
  * Steps that rely on one that failed are left out. -1 after errors. */
 int run_rules(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
     int64_t vocab_size, struct run_plan *plan, struct str *notes);
+/* Whether instances have anything to share; -1 with the reason. */
+int run_check_instances(int64_t instances, enum sharding sharding, struct err *e);
 /* Appends what the config.json of --model says that nobody reads, if there is one. */
 void run_note_config(const struct run_options *o, struct str *notes);
 /* Which activations are computed again; -1 when the options do not belong together. */

@@ -31,12 +31,6 @@ add_backward(struct pass_items *out, const struct memory_plan *m, const struct b
 	}
 }
 
-static bool
-uses(const struct bucket *b, int layer)
-{
-	return b->first_layer <= layer && layer <= b->last_layer;
-}
-
 /* Whether something may happen between two items that follow each other: data ranks communicate, or
  * saved activations leave or come back. */
 static bool
@@ -48,7 +42,8 @@ parted(const struct memory_plan *m, const struct pass_item *a, const struct pass
 	    m->block[a->block].activation_offload != m->block[b->block].activation_offload)
 		return true;
 	for (int k = 0; k < m->shards.num_buckets; k++)
-		if (uses(&m->shards.bucket[k], from) != uses(&m->shards.bucket[k], to))
+		if (bucket_serves(&m->shards.bucket[k], from) !=
+		    bucket_serves(&m->shards.bucket[k], to))
 			return true;
 	return false;
 }

@@ -372,28 +372,27 @@ schedule_make_all(
 	passes_release(&t.times);
 }
 
-/* The fewest micro batches that use as much: between the first and the last groups the list is
- * periodic. */
-static struct schedule_shape
-few(const struct schedule_shape *s)
+struct schedule_shape
+schedule_short(const struct schedule_shape *s, int *period)
 {
 	struct schedule_shape few = *s;
-	int period = s->num_chunks > 1 ? s->group_size : 1,
-	    enough = s->num_chunks > 1 ? SCHEDULE_STEADY * s->group_size
-				       : s->num_stages + SCHEDULE_STEADY;
+	int enough =
+	    s->num_chunks > 1 ? SCHEDULE_STEADY * s->group_size : s->num_stages + SCHEDULE_STEADY;
 
+	*period = s->num_chunks > 1 ? s->group_size : 1;
 	if (s->num_microbatches > enough)
-		few.num_microbatches = enough + (s->num_microbatches - enough) % period;
+		few.num_microbatches = enough + (s->num_microbatches - enough) % *period;
 	return few;
 }
 
 void
 schedule_count(const struct schedule_shape *s, int stage, struct schedule_use *use)
 {
-	struct schedule_shape short_one = few(s);
+	int period;
+	struct schedule_shape few = schedule_short(s, &period);
 	struct action *list;
 
-	schedule_make(&short_one, stage, &list, use);
+	schedule_make(&few, stage, &list, use);
 	free(list);
 }
 
@@ -448,7 +447,8 @@ void
 schedule_counts_get(
     struct schedule_counts *c, const struct schedule_shape *s, int stage, struct schedule_use *use)
 {
-	struct schedule_shape short_one = few(s);
+	int period;
+	struct schedule_shape short_one = schedule_short(s, &period);
 	int i = 0;
 
 	while (i < c->count && !same_shape(&c->item[i].shape, &short_one))

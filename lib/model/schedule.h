@@ -72,6 +72,9 @@ int schedule_make(
 /* The lists of all stages with their lengths and uses, of which each array has num_stages. */
 void schedule_make_all(
     const struct schedule_shape *s, struct action **out, int *count, struct schedule_use *use);
+/* A shape of few micro batches with as large uses. Between the first and the last groups a list is
+ * periodic: that of s has a multiple of *period micro batches more. */
+struct schedule_shape schedule_short(const struct schedule_shape *s, int *period);
 /* The use of a stage's list without making it, in time that does not grow with the micro batches.
  */
 void schedule_count(const struct schedule_shape *s, int stage, struct schedule_use *use);

@@ -176,10 +176,10 @@ column()
 	run -0 --separate-stderr $eight --gpus-per-node 8
 	[[ "${lines[0]}" == "ok: 8030261248 parameters on 16 ranks:"* ]]
 	[ "${lines[1]}" = "$(printf 'axis\tbytes_inside\tbytes_between')" ]
-	[ "${lines[2]}" = "$(printf 'data\t562118287360\t40151306240')" ]
+	[ "${lines[2]}" = "$(printf 'data\t410657020928\t29332644352')" ]
 	[ "${#lines[@]}" = 3 ]
 	run -0 --separate-stderr $eight --gpus-per-node 4 --json
-	[ "$output" = '{"axis": "data", "bytes_inside": 481815674880, "bytes_between": 120453918720}' ]
+	[ "$output" = '{"axis": "data", "bytes_inside": 351991732224, "bytes_between": 87997933056}' ]
 }
 
 @test "check: 8-bit operands: what is supported, and the sizes that they need" {
@@ -462,7 +462,7 @@ column()
 @test "search: the best plans, and a plan that check and mem accept" {
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 \
 		--global-batch-size 512 -o plan.conf
-	[ "${lines[0]}" = "rank	tp	cp	dp	pp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other	cp_share	chunks	ep	etp	ep_share	sp	cp_comm_type	split	recompute	offloaded_layers	optimizer" ]
+	[ "${lines[0]}" = "rank	tp	cp	dp	pp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other	cp_share	chunks	ep	etp	ep_share	sp	cp_comm_type	split	recompute	offloaded_layers	optimizer	instances" ]
 	[ "${#lines[@]}" = 11 ]
 	[[ "$stderr" == "mplan: "*" legal layouts, "*" plans made in the order of their time; the best (tensor "*") spends "*" % of a step on "*"; the next ("* ]]
 	# The shares of each row add up to 1.
@@ -623,6 +623,26 @@ column()
 	[ "${stderr_lines[1]}" = "$(printf 'mplan: the plan is in fp32: a step takes %.4g s, and %.4g s with --bf16' "$plain" "$in16")" ]
 	run -0 --separate-stderr $search --top 1
 	[[ "$stderr" == "mplan: in bf16: "* ]] && [ "${#stderr_lines[@]}" = 1 ]
+}
+
+@test "search: instances of what is sharded, one a host" {
+	zero="--data-parallel-sharding-strategy optim_grads_params"
+	two="mplan search --config 8b.conf --world-size 16 --gpus-per-node 8 --gpu h100
+		--global-batch-size 64 --micro-batch-size 1 --tensor-model-parallel-size 1
+		--context-parallel-size 1 --pipeline-model-parallel-size 1"
+	run -0 --separate-stderr $two $zero
+	[ "$(echo "$output" | column 30)" = "$(printf '2\n1')" ]
+	[[ "$stderr" == *"sharding optim_grads_params in 2 instances) spends"* ]]
+	run -0 --separate-stderr $two $zero --num-distributed-optimizer-instances 1
+	[ "$(echo "$output" | column 30)" = 1 ]
+	run -0 --separate-stderr $two $zero --num-distributed-optimizer-instances 4
+	[ "$(echo "$output" | column 30)" = 4 ]
+	run -0 --separate-stderr $two --use-distributed-optimizer
+	[ "$(echo "$output" | column 30)" = 1 ]
+	run -0 --separate-stderr $two $zero -o two.conf
+	grep -qx 'num-distributed-optimizer-instances 2' two.conf
+	refused 2 "mplan: --num-distributed-optimizer-instances 2: needs what they share: --use-distributed-optimizer, or --data-parallel-sharding-strategy" \
+		$two --data-parallel-sharding-strategy no_shard --num-distributed-optimizer-instances 2
 }
 
 @test "search: nothing legal, nothing fits, a tight fit" {

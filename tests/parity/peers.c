@@ -1,8 +1,8 @@
 /*
- * peers.c - a preloaded library that counts to how many other ranks a rank sends
+ * peers.c - a preloaded library that counts the bytes that a rank sends to each other one
  *
- * At the end of MPI each rank writes the number to the file PEERS.RANK, PEERS from the environment.
- * Collectives of MPI itself are not counted.
+ * At the end of MPI each rank writes lines "rank bytes" of those it has sent to into the file
+ * PEERS.RANK, PEERS from the environment. Collectives of MPI itself are not counted.
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -10,7 +10,10 @@
 #include <stdlib.h>
 
 enum { RANKS = 4096 };
-static char sent_to[RANKS];
+static struct {
+	long messages;
+	long long bytes;
+} sent[RANKS];
 
 static void *
 next(const char *name)
@@ -24,7 +27,7 @@ MPI_Isend(
 {
 	int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
 	MPI_Group group, world;
-	int rank = MPI_UNDEFINED;
+	int rank = MPI_UNDEFINED, size;
 
 	*(void **)&send = next("MPI_Isend");
 	MPI_Comm_group(c, &group);
@@ -32,27 +35,29 @@ MPI_Isend(
 	MPI_Group_translate_ranks(group, 1, &to, world, &rank);
 	MPI_Group_free(&group);
 	MPI_Group_free(&world);
-	if (rank >= 0 && rank < RANKS)
-		sent_to[rank] = 1;
+	MPI_Type_size(t, &size);
+	if (rank >= 0 && rank < RANKS) {
+		sent[rank].messages++;
+		sent[rank].bytes += (long long)n * size;
+	}
 	return send(bytes, n, t, to, tag, c, request);
 }
 
 int
 MPI_Finalize(void)
 {
-	int (*end)(void), rank, count = 0;
+	int (*end)(void), rank;
 	char path[4096];
 	FILE *f;
 
 	*(void **)&end = next("MPI_Finalize");
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	for (int i = 0; i < RANKS; i++)
-		count += sent_to[i];
 	snprintf(path, sizeof path, "%s.%d", getenv("PEERS"), rank);
 	f = fopen(path, "w");
-	if (f) {
-		fprintf(f, "%d\n", count);
+	for (int i = 0; f && i < RANKS; i++)
+		if (sent[i].messages)
+			fprintf(f, "%d %lld\n", i, sent[i].bytes);
+	if (f)
 		fclose(f);
-	}
 	return end();
 }

@@ -172,6 +172,18 @@ test_experts(void)
 	CHECK(expert_hosts(&l, 8) == 2 && expert_hosts(&l, 16) == 1);
 }
 
+/* Data ranks of two tensor ranks each, on hosts of so many ranks. */
+static void
+test_data(void)
+{
+	const struct layout l = { 2, 2, 8, 1 };
+
+	for (int inside = 2; inside <= 32; inside *= 2)
+		CHECK(hosts_of_data(&l, &(struct host_places){ .ranks_per_host = inside }) ==
+		    32 / inside);
+	CHECK(hosts_of_data(&l, &(struct host_places){ .ranks_per_host = 12 }) == 1);
+}
+
 /* Hosts of equally many neighbours are found from fewer groups than any others. */
 static void
 test_regular(void)
@@ -224,6 +236,7 @@ main(void)
 	test_pretended();
 	test_words();
 	test_experts();
+	test_data();
 	test_regular();
 	test_where();
 	return check_done();

@@ -61,7 +61,7 @@ time_case(struct run_case *r, struct step_time *t)
 	memory_stages_init(&stages, r->model, r->layout, r->shape);
 	r->stages = &stages;
 	memtable_most(&stages, r->shape, &elements, &own);
-	r->owned = operation_owned(&stages, r->shape, elements, own);
+	r->owned = operation_owned(&stages, r->shape, operation_stage(&stages, elements), own);
 	time_step(r, t);
 	memory_stages_release(&stages);
 }
@@ -225,10 +225,11 @@ test_directions(void)
 	a = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE);
 	b = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_OPTIM);
 	CHECK(a.dp > 0 && b.memory < a.memory && b.dp < a.dp);
-	/* Sharded gradients are reduced eight times, sharded weights gathered sixteen times. */
+	/* Sharded gradients are reduced eight times, and of six buckets of sharded weights four
+	 * gathered sixteen times. */
 	one = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_GRADS);
 	CHECK(one.memory == b.memory && one.dp > 3 * b.dp);
-	CHECK(timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_PARAMS).dp > 1.5 * one.dp);
+	CHECK(timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_PARAMS).dp > 1.3 * one.dp);
 	CHECK(timed(&hidden, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE).dp == 0);
 }
 

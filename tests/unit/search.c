@@ -6,6 +6,7 @@
  * The number of cases may be given, and the number of the first.
  */
 #include "lib/base/mem.h"
+#include "lib/model/hosts.h"
 #include "lib/model/optim_types.h"
 #include "plan/memtable.h"
 #include "plan/search.h"
@@ -74,6 +75,8 @@ type_some(struct search_input *in)
 		    (struct recompute){ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 + draw(2), 0 };
 	if (in->model.num_experts && !draw(4))
 		in->typed.expert_model_parallel_size = ONE_OF(1, 2);
+	if ((!in->keep_sharding || in->shape.sharding) && !draw(6))
+		in->typed.optimizer_instances = ONE_OF(1, 2);
 	if (!draw(6))
 		in->split.num_virtual_stages_per_pipeline_rank = 1;
 }
@@ -173,6 +176,9 @@ add_savings(struct plans *all, const struct candidate *c)
 		x.c.number = number;
 		if ((in->keep_sharding && x.sharding != (int)in->shape.sharding) ||
 		    (!in->keep_sharding && x.sharding && layout_data_ranks(&c->layout) == 1) ||
+		    (layout_instances(&c->layout) > 1 &&
+			x.sharding <
+			    (in->typed.optimizer_instances ? SHARDING_OPTIM : SHARDING_GRADS)) ||
 		    (in->keep_recompute && x.recompute) || (in->keep_offload && x.offload) ||
 		    (in->keep_optimizer && x.optimizer))
 			continue;
@@ -235,6 +241,26 @@ add_batches(struct plans *all, struct candidate *c)
 	}
 }
 
+/* One instance and as many as hosts, or what was typed. */
+static void
+add_instances(struct plans *all, struct candidate *c)
+{
+	const struct search_input *in = all->in;
+	const struct host_places where = { .ranks_per_host = (int64_t)in->hw.gpus_per_node };
+	int64_t typed = in->typed.optimizer_instances;
+	bool shares = !in->keep_sharding || in->shape.sharding >= SHARDING_GRADS;
+	struct err ignored;
+
+	for (int several = 0; several < (typed || !shares ? 1 : 2); several++) {
+		int64_t n = several ? hosts_of_data(&c->layout, &where) : typed ? typed : 1;
+
+		c->layout.optimizer_instances = n;
+		if ((!several || n > 1) &&
+		    layout_check_instances(&c->layout, &in->model, &ignored) == 0)
+			add_batches(all, c);
+	}
+}
+
 /* Sizes of all axes by counting. */
 static void
 add_layout(struct plans *all, const int64_t size[5], bool rows, enum context_form form)
@@ -266,7 +292,7 @@ add_layout(struct plans *all, const int64_t size[5], bool rows, enum context_for
 	    layout_check_rows(&x.layout, in->shape.seq_length, &ignored) == 0 &&
 	    (form == CONTEXT_GATHER || layout_check_heads(&x.layout, &in->model, &ignored) == 0)) {
 		x.layout.expert_hosts = price_expert_hosts(&x.layout, &in->model, &in->hw);
-		add_batches(all, &x);
+		add_instances(all, &x);
 	}
 }
 
@@ -342,7 +368,8 @@ list_plans(struct plans *all, struct search *out)
 		if (!listed(all, x))
 			continue;
 		memory_stages_like(&stages, &all->table, &x->c.layout, &x->c.shape);
-		r.owned = operation_owned(&stages, r.shape, x->c.elements, x->c.own);
+		r.owned = operation_owned(
+		    &stages, r.shape, operation_stage(&stages, x->c.elements), x->c.own);
 		time_step(&r, &x->c.time);
 		memory_stages_release(&stages);
 		out->item[out->count++] = x->c;

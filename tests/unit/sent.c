@@ -6,6 +6,9 @@
 #include "tests/check.h"
 #include "tests/sized_model.h"
 
+/* As they are printed; the mean over passes that is priced need not be whole. */
+#define CHECK_BYTES(a, b) CHECK(fabs((a) - (b)) < 0.5)
+
 enum { RANKS = 16, BATCHES = 8, ROWS = 4096, EXPERT_RANKS = 8 };
 
 static struct run_plan
@@ -23,9 +26,10 @@ llama(void)
 	return p;
 }
 
-/* Elements of it. */
-static const double llama_elements = 2.0 * 128256 * 4096 +
-    32.0 * (2.0 * 4096 * 4096 + 2.0 * 1024 * 4096 + 3.0 * 14336 * 4096 + 2 * 4096) + 4096;
+/* Elements of it, those of the matrices of a layer and all others. */
+static const double llama_layer = 2.0 * 4096 * 4096 + 2.0 * 1024 * 4096 + 3.0 * 14336 * 4096,
+		    llama_rest = 2.0 * 128256 * 4096 + 65 * 4096,
+		    llama_elements = llama_rest + 32 * llama_layer;
 
 static double
 between(const struct run_plan *p, int per_host, enum sent_axis a)
@@ -44,26 +48,29 @@ share(double n, double hosts, double inside)
 	return n * (hosts - 1) / (hosts * inside);
 }
 
-/* Gradients in fp32 and weights in bf16, of which ZeRO-3 gathers `gathers` a micro batch. */
+/* Gradients in fp32 and weights in bf16. ZeRO-3 gathers what is of no layer once, and in each pass
+ * the layers but the two that are in slots, which an update gathers; so does recomputation layer by
+ * layer. */
 static void
 test_sharding(void)
 {
 	struct run_plan p = llama();
-	const double m = BATCHES;
+	const double m = BATCHES,
+		     gathered = (llama_rest + llama_layer * (60 * m + 2)) / llama_elements;
 
 	for (int inside = 1; inside <= 8; inside *= inside == 1 ? 4 : 2) {
 		double f = share(llama_elements, (double)RANKS / inside, inside);
-		const double want[] = { 4 + 4, 4 + 2, 4 * m + 2, (4 + 2 * 2) * m };
+		const double want[] = { 4 + 4, 4 + 2, 4 * m + 2, 4 * m + 2 * gathered };
 
 		for (int zero = 0; zero < 4; zero++) {
 			p.shape.sharding = (enum sharding)zero;
 			p.shape.recompute.granularity = RECOMPUTE_NONE;
-			CHECK(between(&p, inside, SENT_DATA) == want[zero] * f);
+			CHECK_BYTES(between(&p, inside, SENT_DATA), want[zero] * f);
 			CHECK(between(&p, RANKS, SENT_DATA) == 0);
 		}
 		p.shape.recompute.granularity = RECOMPUTE_FULL;
 		p.shape.recompute.num_layers = 1;
-		CHECK(between(&p, inside, SENT_DATA) == (4 + 2 * 3) * m * f);
+		CHECK_BYTES(between(&p, inside, SENT_DATA), want[3] * f);
 		CHECK(between(&p, inside, SENT_PIPELINE) == 0);
 	}
 }

@@ -6,6 +6,7 @@
  * with one data rank queues none.
  */
 #include "lib/base/mem.h"
+#include "lib/model/weight_slots.h"
 #include "train/engine/streams.h"
 #include "train/engine/dp_comm.h"
 #include "train/engine/offload.h"
@@ -23,12 +24,12 @@ struct lane {
 struct dp_comm {
 	struct stream *grads, *weights; /* for reductions and gathers */
 	struct lane *lane;
-	bool alone;              /* the rank is the only data rank of all its buckets */
-	int next;                /* the bucket that this pass reduces next */
-	struct p2p *message;     /* for exchanges: two with each data rank */
-	bool fresh;              /* the own gradients contain no reduction of this step yet */
-	bool complete;           /* they will with the next one */
-	int holds[BUCKET_TURNS]; /* the bucket in each slot of gathered weights; -1: none */
+	bool alone;          /* the rank is the only data rank of all its buckets */
+	int next;            /* the bucket that this pass reduces next */
+	struct p2p *message; /* for exchanges: two with each data rank */
+	bool fresh;          /* the own gradients contain no reduction of this step yet */
+	bool complete;       /* they will with the next one */
+	struct weight_slots slots;
 };
 
 /* The ranks that hold the same bucket. */
@@ -79,8 +80,7 @@ dp_comm_open(struct engine *e, bool overlap_grads, bool overlap_weights)
 	t->grads = overlap_grads ? data : e->stream;
 	t->weights = overlap_weights ? data : e->stream;
 	t->lane = mem_zalloc((size_t)e->mem.shards.num_buckets, sizeof *t->lane);
-	for (int i = 0; i < BUCKET_TURNS; i++)
-		t->holds[i] = -1;
+	weight_slots_clear(&t->slots);
 	t->alone = most_data_ranks(e) == 1;
 	if (t->alone)
 		return t;
@@ -329,54 +329,33 @@ gather(struct engine *e, int k)
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
-static bool
-uses(const struct bucket *b, int layer)
-{
-	return b->first_layer <= layer && layer <= b->last_layer;
-}
-
-static int *
-slot_of(struct engine *e, int k)
-{
-	return &e->dp_comm->holds[e->mem.shards.bucket[k].turn];
-}
-
 /* Gathers a bucket of layers into its slot, unless it is there already. All uses of the slot's
  * previous content have been queued. */
 static void
 fetch(struct engine *e, int k)
 {
-	const struct shards *s = &e->mem.shards;
-	int *slot;
+	int before;
 
-	if (k < 0 || k >= s->num_buckets || !s->bucket[k].layers || offload_pending(e, k))
+	if (offload_pending(e, k) ||
+	    !weight_slots_take(&e->dp_comm->slots, &e->mem.shards, k, &before))
 		return;
-	slot = slot_of(e, k);
-	if (*slot == k)
-		return;
-	if (*slot >= 0)
-		wait_gathered(e, *slot);
-	*slot = k;
+	if (before >= 0)
+		wait_gathered(e, before);
 	gather(e, k);
 }
 
-/* Gathers the weights of a layer; towards: the direction of the pass. */
+/* A bucket that the pass uses is there when this returns, one that comes next on its way. */
 static void
-acquire_weights(struct engine *e, int layer, int towards)
+need_weights(void *ctx, int k, bool used)
 {
-	const struct shards *s = &e->mem.shards;
+	struct engine *e = ctx;
 
-	for (int k = 0; k < s->num_buckets; k++) {
-		if (!uses(&s->bucket[k], layer))
-			continue;
+	if (used)
 		wait_returned(e, k);
-		if (engine_shards(e, SHARDING_PARAMS) && s->bucket[k].layers) {
-			fetch(e, k);
-			wait_gathered(e, k);
-			fetch(e, k + towards);
-		}
+	if (engine_shards(e, SHARDING_PARAMS))
+		fetch(e, k);
+	if (used)
 		wait_gathered(e, k);
-	}
 }
 
 /* True when this backward pass reduces gradients. */
@@ -394,7 +373,7 @@ acquire_grads(struct step *s, int layer)
 	const struct shards *sh = &s->e->mem.shards;
 
 	for (int k = 0; engine_shards(s->e, SHARDING_GRADS) && k < sh->num_buckets; k++)
-		for (int i = 0; i < sh->num_buckets && uses(&sh->bucket[k], layer); i++)
+		for (int i = 0; i < sh->num_buckets && bucket_serves(&sh->bucket[k], layer); i++)
 			if (sh->bucket[i].place == sh->bucket[k].place)
 				wait_reduced(s->e, i);
 }
@@ -432,7 +411,7 @@ dp_comm_enter(struct step *s, const struct pass_item *m)
 	int layer = s->e->mem.block[m->block].layer;
 	bool backward = m->kind == ITEM_BACKWARD;
 
-	acquire_weights(s->e, layer, backward ? -1 : 1);
+	weight_slots_enter(&s->e->mem, m, &(struct weight_need){ need_weights, s->e });
 	/* The head's gradients are computed in the forward pass. */
 	if (backward || (s->training && layer == s->e->plan.model.num_layers))
 		acquire_grads(s, layer);
@@ -468,18 +447,17 @@ dp_comm_settle(struct engine *e)
 {
 	for (int k = 0; k < e->mem.shards.num_buckets; k++)
 		wait_gathered(e, k);
-	for (int i = 0; i < BUCKET_TURNS; i++)
-		e->dp_comm->holds[i] = -1;
+	weight_slots_clear(&e->dp_comm->slots);
 }
 
-/* With sharded weights only the first buckets of layers, as many as there are slots. */
 void
 dp_comm_updated(struct engine *e, int k)
 {
-	if (e->dp_comm->alone || !e->mem.sharded)
+	struct dp_comm *t = e->dp_comm;
+
+	if (t->alone || !e->mem.sharded)
 		return;
-	if (!engine_shards(e, SHARDING_PARAMS) || !e->mem.shards.bucket[k].layers)
+	if (!engine_shards(e, SHARDING_PARAMS) ||
+	    weight_slots_updated(&t->slots, &e->mem.shards, k))
 		gather(e, k);
-	else if (*slot_of(e, k) < 0)
-		fetch(e, k);
 }
