@@ -12,6 +12,7 @@ enum fit { FIT_YES, FIT_TIGHT, FIT_NO }; /* tight: within 4 % of the device memo
 /* How the layers are split: by options that were typed, by work, or equally. */
 enum split_form { SPLIT_TYPED, SPLIT_BY_WORK, SPLIT_EQUAL };
 
+struct found;
 struct search_input {
 	struct model_config model;
 	/* num_microbatches and micro_batch_size are not used, nor what is free */
@@ -28,6 +29,11 @@ struct search_input {
 	struct split_options split; /* of every plan, if any is given */
 	bool overlap_p2p;
 	int64_t top; /* plans that are wanted; 0: all that fit */
+	/* above 0: the search ends with the first plan that fits and takes no longer */
+	double seconds;
+	/* of other searches that differ in their ranks, with moments as they are and of 16 bits;
+	 * NULL: none */
+	struct found *found[2];
 };
 
 struct candidate {

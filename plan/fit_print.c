@@ -8,6 +8,7 @@
 #include "plan/fit_print.h"
 #include "lib/base/cli.h"
 #include "lib/base/target.h"
+#include "plan/allocated.h"
 #include "plan/fit.h"
 #include "plan/options.h"
 
@@ -47,6 +48,10 @@ start_from(const struct opt_parse *p, const struct hardware *typed, struct measu
 		hw.gpus_per_node = r->hw.gpus_per_node;
 	if (r->hw.name && !opt_given(p, "network-bandwidth"))
 		hw.network_bandwidth = r->hw.network_bandwidth;
+	if (r->hw.name && !opt_given(p, "gradient-fusion"))
+		hw.gradient_fusion = r->hw.gradient_fusion;
+	if (r->hw.name && !opt_given(p, "loss-fusion"))
+		hw.loss_fusion = r->hw.loss_fusion;
 	r->hw = hw;
 }
 
@@ -182,6 +187,34 @@ print_each(const struct fitted_rows *j, FILE *f)
 	}
 }
 
+/* What allocators had at their peaks beside what the rows' programs are said to allocate: of each
+ * row, and of dense ones and of those with experts the mean and the largest error. */
+static void
+print_allocated(const struct fitted_rows *j, bool each, FILE *f)
+{
+	double sum[2] = { 0 }, most[2] = { 0 };
+	int count[2] = { 0 };
+
+	for (int i = 0; i < j->rows.count; i++) {
+		const struct measured_row *r = &j->rows.item[i];
+		bool experts = r->plan.model.num_experts > 0;
+		double error;
+
+		if (r->gib <= 0)
+			continue;
+		error = 100 * (allocated_bytes(&r->plan, &r->hw) / (r->gib * 1073741824.0) - 1);
+		sum[experts] += fabs(error);
+		most[experts] = fmax(most[experts], fabs(error));
+		count[experts]++;
+		if (each)
+			fprintf(f, "allocated\t%s\t%.5g\t%.2f\t-\t-\t-\n", r->id, r->gib, error);
+	}
+	for (int i = 0; i < 2; i++)
+		if (count[i])
+			fprintf(f, "memory\t%s\t%d\t%.2f\t%.2f\t-\t-\n", i ? "experts" : "dense",
+			    count[i], sum[i] / count[i], most[i]);
+}
+
 static void
 print_table(const struct fitted_rows *j, bool each, FILE *f)
 {
@@ -200,6 +233,7 @@ print_table(const struct fitted_rows *j, bool each, FILE *f)
 		    j->all.known[i] ? "fitted" : "kept", j->start.value[i], j->all.value[i]);
 	if (each)
 		print_each(j, f);
+	print_allocated(j, each, f);
 }
 
 static bool

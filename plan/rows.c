@@ -78,8 +78,10 @@ static void
 add_model(struct str *out, const struct fields *f)
 {
 	bool gpt = has(f, "arch", "gpt"), gelu = has(f, "act", "gelu");
+	/* The reference runs of Megatron-Core have the defaults of Megatron-LM too. */
 	bool older = begins(text_of(f, "framework"), "Megatron-LM") ||
-	    begins(text_of(f, "framework"), "Megatron-DeepSpeed");
+	    begins(text_of(f, "framework"), "Megatron-DeepSpeed") ||
+	    strstr(text_of(f, "framework"), "reference run");
 	double groups = number(f, "kv_heads");
 
 	add(out, "num-layers", number(f, "layers"));
@@ -104,6 +106,17 @@ add_model(struct str *out, const struct fields *f)
 	str_adds(out,
 	    "position-embedding-type rope\ndisable-bias-linear\nattention-dropout 0\n"
 	    "hidden-dropout 0\n");
+}
+
+/* Those of DeepSeek-V2 and V3, whose widths tables do not have. Source: arXiv:2405.04434, 3.1.2;
+ * arXiv:2412.19437, 4.2. */
+static void
+add_latents(struct str *out, const struct fields *f)
+{
+	if (has(f, "arch", "moe-mla"))
+		str_adds(out,
+		    "multi-latent-attention\nqk-layernorm\nq-lora-rank 1536\nkv-lora-rank 512\n"
+		    "qk-head-dim 128\nqk-pos-emb-head-dim 64\nv-head-dim 128\n");
 }
 
 static void
@@ -209,6 +222,20 @@ add_device(struct str *out, const struct fields *f, const char *gpu)
 		str_addf(out, "network-bandwidth %g\n", number(f, "net_gbps_per_gpu") / 8);
 }
 
+/* GEMMs add gradients where Megatron-LM is not told otherwise; its loss is one kernel where a row
+ * says so. */
+static void
+add_fusions(struct str *out, const struct fields *f)
+{
+	const char *with = text_of(f, "framework"), *notes = text_of(f, "notes");
+
+	if ((begins(with, "Megatron-LM") || strstr(with, "Core") || begins(with, "NeMo")) &&
+	    !strstr(notes, "no gradient-accumulation fusion"))
+		str_adds(out, "gradient-fusion 1\n");
+	if (strstr(notes, "cross-entropy fusion"))
+		str_adds(out, "loss-fusion 1\n");
+}
+
 /* --- seconds of a row ------------------------------------------------------------------------- */
 
 /* FLOPs of attention above the diagonal. */
@@ -294,14 +321,15 @@ take(struct measured_row *r, const struct fields *f, struct err *e)
 			return err_set(e, "no %s", needed[i]);
 	if (!gpu)
 		return err_set(e, "device '%s' is not known", text_of(f, "gpu"));
-	if (has(f, "arch", "moe-mla") || has(f, "precision", "nvfp4"))
-		return err_set(
-		    e, "%s, %s: is not computed here", text_of(f, "arch"), text_of(f, "precision"));
+	if (has(f, "precision", "nvfp4"))
+		return err_set(e, "%s: is not computed here", text_of(f, "precision"));
 	add_model(&text, f);
+	add_latents(&text, f);
 	add_experts(&text, f);
 	add_layout(&text, f);
 	add_precision(&text, f);
 	add_device(&text, f, gpu);
+	add_fusions(&text, f);
 	rc = resolve(r->id, text.buf, r, e);
 	str_release(&text);
 	if (rc < 0)

@@ -167,6 +167,22 @@ search_run(struct search *s, const struct search_input *in, struct err *e)
 	return 0;
 }
 
+bool
+search_within(struct search_input *in, double seconds)
+{
+	struct search s = { .item = NULL };
+	bool within;
+
+	in->seconds = seconds;
+	seek(&s, in, false);
+	if (!s.count && s.legal && may_round_moments(in))
+		seek(&s, in, true);
+	in->seconds = 0;
+	within = s.count > 0;
+	search_release(&s);
+	return within;
+}
+
 /* Leaves an empty search, so a second release does nothing. */
 void
 search_release(struct search *s)

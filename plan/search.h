@@ -20,6 +20,9 @@
  * case. */
 int search_run(struct search *s, const struct search_input *in, struct err *e);
 void search_release(struct search *s);
+/* Whether a plan that fits, tightly or not, takes no longer than this. Takes little where none can,
+ * and about as long as a search where one does. */
+bool search_within(struct search_input *in, double seconds);
 /* The best `top` as tab-separated rows under a header line. */
 void search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f);
 /* How a file of a plan is recognised. */

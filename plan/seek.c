@@ -56,6 +56,14 @@ struct held {
 };
 enum { HELD = 1024 };
 
+struct found {
+	struct bounds bounds;
+	struct table priced;
+	struct held *held;             /* [HELD] */
+	struct memory_stages common;   /* for planning to the byte */
+	struct schedule_counts counts; /* of it */
+};
+
 /* The state of a search. */
 struct seeking {
 	const struct search_input *in;
@@ -64,11 +72,7 @@ struct seeking {
 	struct staged *staged;
 	int num_ways, way_cap, num_staged, staged_cap;
 	struct queue queue;
-	struct table priced;
-	struct held *held; /* [HELD] */
-	struct bounds bounds;
-	struct memory_stages common;   /* for planning to the byte */
-	struct schedule_counts counts; /* of it */
+	struct found *found;
 	double *fastest; /* plans of the fastest layouts that fit, a heap, slowest first */
 	int num_fastest;
 	double limit;      /* no plan that takes longer is wanted */
@@ -234,7 +238,7 @@ costs_of(struct seeking *k, const struct candidate *c)
 		(int)layout_expert_slices(l), l->sequence_parallel, (int)c->shape.context_form,
 		(int)c->shape.micro_batch_size, (int)c->shape.recompute.granularity };
 	struct run_case r = { &k->in->model, l, &c->shape, &k->in->hw, NULL, { 0 } };
-	struct priced *p = table_get(&k->priced, key);
+	struct priced *p = table_get(&k->found->priced, key);
 
 	if (!p->known) {
 		time_blocks(&r, &p->costs);
@@ -252,13 +256,13 @@ foresee(struct seeking *k, const struct candidate *c)
 	struct bound b;
 	struct run_case r = { &k->in->model, &c->layout, &s, &k->in->hw, NULL, { 0 } };
 
-	bound_of(&k->bounds, &c->layout, s.sharding != SHARDING_NONE, &b);
+	bound_of(&k->found->bounds, &c->layout, s.sharding != SHARDING_NONE, &b);
 	r.owned.elements = b.elements;
 	r.owned.of_experts = b.holds.experts;
 	r.owned.own = b.own;
 	r.owned.after_update[0] = b.holds.rest;
 	bound_gathers(&b, &c->layout, &s, r.owned.in_passes);
-	operation_count_matrices(&r.owned, &k->bounds.table, &c->layout, &s);
+	operation_count_matrices(&r.owned, &k->found->bounds.table, &c->layout, &s);
 	s.offloaded_layers = 0;
 	return time_bound(&r, &costs_of(k, c)->costs);
 }
@@ -278,7 +282,7 @@ hold(struct seeking *k, const struct candidate *c)
 
 	for (size_t i = 0; i < sizeof key / sizeof *key; i++)
 		place = place * 31 + (unsigned)key[i];
-	h = &k->held[place % HELD];
+	h = &k->found->held[place % HELD];
 	same = h->layout;
 	same.context_parallel_size = l->context_parallel_size;
 	same.data_parallel_size = l->data_parallel_size;
@@ -294,7 +298,7 @@ hold(struct seeking *k, const struct candidate *c)
 		memory_stages_release(&h->stages);
 	h->used = true;
 	h->layout = *l;
-	memory_stages_like(&h->stages, &k->common, &h->layout, &c->shape);
+	memory_stages_like(&h->stages, &k->found->common, &h->layout, &c->shape);
 	return &h->stages;
 }
 
@@ -315,8 +319,8 @@ weigh_bound(struct seeking *k, const struct candidate *c)
 	struct candidate x;
 	struct bound b;
 
-	bound_of(&k->bounds, &c->layout, c->shape.sharding != SHARDING_NONE, &b);
-	x.bytes = bound_memory(&k->bounds, &c->layout, &c->shape, &b);
+	bound_of(&k->found->bounds, &c->layout, c->shape.sharding != SHARDING_NONE, &b);
+	x.bytes = bound_memory(&k->found->bounds, &c->layout, &c->shape, &b);
 	return search_fit(&x, &k->in->hw);
 }
 
@@ -502,7 +506,7 @@ least_of(struct seeking *k, int way)
 
 		plan_way(k, &k->way[way], &c);
 		saving_apply(most[i], (int)k->in->model.num_layers, &c.shape);
-		bytes = bound_memory_any(&k->bounds, &c.layout, &c.shape);
+		bytes = bound_memory_any(&k->found->bounds, &c.layout, &c.shape);
 		least = bytes < least ? bytes : least;
 	}
 	return least;
@@ -593,17 +597,39 @@ push_ways(struct seeking *k)
 static void
 seeking_release(struct seeking *k)
 {
-	for (int i = 0; i < HELD; i++)
-		if (k->held[i].used)
-			memory_stages_release(&k->held[i].stages);
-	table_release(&k->priced);
-	free(k->held);
 	free(k->way);
 	free(k->staged);
 	free(k->queue.item);
 	free(k->fastest);
-	bounds_release(&k->bounds);
-	schedule_counts_release(&k->counts);
+}
+
+struct found *
+found_new(const struct model_config *c)
+{
+	struct found *f = mem_zalloc(1, sizeof *f);
+
+	f->priced.size = sizeof(struct priced);
+	f->held = mem_zalloc(HELD, sizeof *f->held);
+	bounds_init(&f->bounds, c);
+	f->common = f->bounds.table;
+	f->common.shared = &f->counts;
+	f->common.sizes = &f->bounds.sizes;
+	return f;
+}
+
+void
+found_free(struct found *f)
+{
+	if (!f)
+		return;
+	for (int i = 0; i < HELD; i++)
+		if (f->held[i].used)
+			memory_stages_release(&f->held[i].stages);
+	table_release(&f->priced);
+	free(f->held);
+	bounds_release(&f->bounds);
+	schedule_counts_release(&f->counts);
+	free(f);
 }
 
 /* --- where none fits -------------------------------------------------------------------------- */
@@ -670,22 +696,18 @@ find_smallest(struct seeking *k)
 void
 seek(struct search *s, const struct search_input *in, bool bf16_moments)
 {
+	struct found *known = in->found[bf16_moments];
 	struct seeking k = { .in = in,
 		.out = s,
-		.limit = INFINITY,
+		.limit = in->seconds > 0 ? in->seconds : INFINITY,
 		.bf16_moments = bf16_moments,
-		.priced.size = sizeof(struct priced) };
+		.found = known ? known : found_new(&in->model) };
 
 	memset(s->refusals, 0, sizeof s->refusals);
 	ways_each(in, s->refusals, add_way, &k);
 	s->legal = k.num_ways;
-	k.held = mem_zalloc(HELD, sizeof *k.held);
-	bounds_init(&k.bounds, &in->model);
-	k.common = k.bounds.table;
-	k.common.shared = &k.counts;
-	k.common.sizes = &k.bounds.sizes;
 	push_ways(&k);
-	while (k.queue.count) {
+	while (k.queue.count && !(in->seconds > 0 && s->count)) {
 		struct entry e = pop(&k.queue);
 
 		if (e.time > k.limit)
@@ -695,7 +717,9 @@ seek(struct search *s, const struct search_input *in, bool bf16_moments)
 		else
 			try_plan(&k, &e);
 	}
-	if (!s->count && k.num_ways)
+	if (!s->count && k.num_ways && in->seconds <= 0)
 		find_smallest(&k);
 	seeking_release(&k);
+	if (!known)
+		found_free(k.found);
 }

@@ -1,5 +1,6 @@
 /* timetable.c - the time of a step as a table */
 #include "plan/timetable.h"
+#include "plan/allocated.h"
 
 /* In the order of enum operation_class. */
 static const char *const parts[OPERATION_CLASSES] = { "products", "attention", "memory_bound",
@@ -77,6 +78,8 @@ timetable_print(const struct run_plan *plan, const struct hardware *hw,
 		print_figure("model_error_percent", hw->profile_error, f);
 	else
 		fputs("model_error_percent\t-\t-\n", f);
+	if (hw->stack)
+		print_figure("allocated_gib", allocated_bytes(plan, hw) / 1073741824.0, f);
 	if (days->train_tokens > 0)
 		print_days(plan, hw, days, t.total, f);
 }

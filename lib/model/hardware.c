@@ -106,6 +106,8 @@ static const struct figure {
 	FIGURE("stage-exposed", stage_exposed),
 	FIGURE("stage-slices", stage_slices),
 	FIGURE("whole-recompute", whole_recompute),
+	FIGURE("gradient-fusion", gradient_fusion),
+	FIGURE("loss-fusion", loss_fusion),
 	FIGURE("profile-error", profile_error),
 	FIGURE("host-us", host_us),
 	FIGURE("host-efficiency", host_efficiency),

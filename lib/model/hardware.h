@@ -48,6 +48,8 @@ struct hardware {
 	/* 1: each tensor rank sends a slice of a message between stages, and they gather it inside
 	 * their host; 0: each sends all */
 	double stage_slices;
+	/* 1: GEMMs add gradients of weights to main gradients; the loss is one kernel */
+	double gradient_fusion, loss_fusion;
 	/* how often the scores of attention pass through memory in a forward pass; 0: never */
 	double attention_passes;
 	bool hopper; /* compute capability 9.0, which has attention of our own */
@@ -160,6 +162,11 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 	    HARDWARE_NUM(S, M, "whole-recompute", whole_recompute, 0, 1,                           \
 		"1: layers that are recomputed compute their outputs too, 0: what their "          \
 		"gradients need"),                                                                 \
+	    HARDWARE_NUM(S, M, "gradient-fusion", gradient_fusion, 0, 1,                           \
+		"1: the program's GEMMs add gradients of weights to main gradients, and leave "    \
+		"an array of each shape"),                                                         \
+	    HARDWARE_NUM(S, M, "loss-fusion", loss_fusion, 0, 1,                                   \
+		"1: the program's loss is one kernel and keeps the logits once"),                  \
 	    HARDWARE_NUM(S, M, "expert-skew", expert_skew, 1, 1e6,                                 \
 		"rows of the rank whose experts get the most, over the mean; 1 with "              \
 		"--moe-router-force-load-balancing"),                                              \

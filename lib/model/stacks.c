@@ -28,6 +28,7 @@ static const char *const texts[] = {
 	"stage-slices 1 # scatter and gather: arXiv:2104.04473, 4.1\n"
 	"whole-recompute 1 # checkpoints of layers run whole\n"
 	"message-us 0 # rings and trees of NCCL\n"
+	"gradient-fusion 1 # the default\n"
 	"profile-error 2.4 # models left out\n",
 	/* Megatron-DeepSpeed, A100 */
 	"gemm-efficiency 0.8532 # 115 steps of vt\n"
@@ -72,6 +73,8 @@ static const char *const texts[] = {
 	"layer-overlap 0.9544 # 110 steps of dgxc, nemo, mlm, mbr, H100\n"
 	"stage-slices 1 # scatter and gather: arXiv:2104.04473, 4.1\n"
 	"message-us 0 # rings and trees of NCCL\n"
+	"gradient-fusion 1 # the default\n"
+	"loss-fusion 1 # as in NeMo's recipes\n"
 	"profile-error 6.1 # models left out\n",
 	/* FSDP, A100 */
 	"gemm-efficiency 0.7354 # 36 steps of mpt, fms, A100\n"

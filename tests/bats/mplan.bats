@@ -686,10 +686,10 @@ column()
 			}' >>rows.tsv
 		done
 	done
-	echo "y-1	other	moe-mla	2	64	4	64	swiglu	100	16	A100-SXM	80	8	1	1	1	8	bf16	1" >>rows.tsv
+	echo "y-1	other	llama	2	64	4	64	swiglu	100	16	A100-SXM	80	8	1	1	1	8	nvfp4	1" >>rows.tsv
 	run --separate-stderr mplan fit -v rows.tsv --rows x y -o a.conf
 	[ "$status" = 0 ]
-	[[ $stderr == *"y-1: left out: moe-mla, bf16: is not computed here"* ]]
+	[[ $stderr == *"y-1: left out: nvfp4: is not computed here"* ]]
 	[ "${lines[0]}" = $'what\tname\trows\tbefore\tafter\twithout_model\twithout_source' ]
 	[ "$(cut -f 1-3 <<<"${lines[1]}")" = $'error\tall\t8' ]
 	[ "$(cut -f 7 <<<"${lines[1]}")" = - ]
@@ -708,6 +708,12 @@ column()
 	mplan search -q --config 8b.conf --world-size 8 --gpu a100-80 --global-batch-size 16 \
 		--stack megatron-lm --top 1 >found
 	[ "$(wc -l <found)" = 2 ]
+	mplan time --config 8b.conf --world-size 8 --gpu h100 --global-batch-size 16 \
+		--use-distributed-optimizer --stack megatron-core |
+		awk '$1 == "allocated_gib" { exit !($2 > 60 && $2 < 200) }'
+	run -0 --separate-stderr mplan fit "$TOP/tests/bench/allocated.tsv" --rows smx-001 smx-002 --each
+	[[ ${lines[-3]} == $'allocated\tsmx-001\t66.55\t'* ]]
+	[ "$(cut -f 1-3 <<<"${lines[-1]}")" = $'memory\tdense\t2' ]
 	fails 1 "mplan: 'a.conf' exists; --force replaces it" mplan fit rows.tsv -o a.conf
 	fails 1 "mplan: rows.tsv: 1 rows, none of which is wanted and can be priced" mplan fit rows.tsv --rows y
 	fails 2 "mplan: operands needed: metrics files of mtrain, or tables of measured steps" mplan fit

@@ -38,8 +38,8 @@ add_table(struct str *out)
 		    i % 3 ? "full" : "none");
 	}
 	str_adds(out,
-	    "b-001\tother\tmoe-mla\t2\t64\t4\t4\t256\tswiglu\t512\t1\t64\tA100-SXM\t80"
-	    "\t8\t8\t\tNeMo\t1\t1\t1\t0\tnone\t1\t8\tnone\tbf16\t1\t\tok\n"
+	    "b-001\tother\tllama\t2\t64\t4\t4\t256\tswiglu\t512\t1\t64\tA100-SXM\t80"
+	    "\t8\t8\t\tNeMo\t1\t1\t1\t0\tnone\t1\t8\tnone\tnvfp4\t1\t\tok\n"
 	    "c-001\tno memory\tgpt\t2\t64\t4\t4\t256\tgelu\t512\t1\t64\tA100-SXM\t80"
 	    "\t8\t8\t\tFSDP\t1\t1\t1\t0\tzero3\t1\t8\tnone\tbf16\t\t\toom\n"
 	    "d-001\trate\tllama\t2\t64\t4\t2\t256\tswiglu\t512\t0\t64\tH100-SXM\t80"
@@ -57,8 +57,7 @@ test_rows(const char *path)
 
 	CHECK(rows_read(&r, path, &(struct rows_wanted){ NULL, NULL, &why }, &e) == 0);
 	CHECK(r.count == 17 && r.left == 2);
-	CHECK(
-	    strstr(why.buf, "b-001: left out: moe-mla") && strstr(why.buf, "c-001: left out: did"));
+	CHECK(strstr(why.buf, "b-001: left out: nvfp4") && strstr(why.buf, "c-001: left out: did"));
 	CHECK_STR(r.item[0].source, "a0");
 	CHECK_STR(r.item[0].gpu, "a100-80");
 	CHECK(r.item[0].hw.network_bandwidth == 25 && r.item[0].seconds == 1);

@@ -10,6 +10,7 @@
 #include "lib/model/optim_types.h"
 #include "plan/memtable.h"
 #include "plan/search.h"
+#include "plan/seek.h"
 #include "tests/check.h"
 #include "tests/sized_model.h"
 
@@ -396,6 +397,37 @@ compare(const struct search *s, const struct search *all, const struct search_in
 		CHECK(s->tight.time.total == all->tight.time.total);
 }
 
+/* A search after one of more ranks that found things for it finds the same; a search
+ * within the time of its fastest plan finds one, and within none does not. */
+static void
+compare_after(const struct search *s, const struct search *all, const struct search_input *in)
+{
+	struct search_input x = *in;
+	struct search other;
+	double least = INFINITY;
+	struct err e;
+
+	for (int i = 0; i < 2; i++)
+		x.found[i] = found_new(&in->model);
+	x.world_size *= 2;
+	search_run(&other, &x, &e);
+	search_release(&other);
+	x.world_size = in->world_size;
+	search_run(&other, &x, &e);
+	CHECK(other.count == s->count);
+	for (int i = 0; i < s->count && i < other.count; i++)
+		CHECK(other.item[i].time.total == s->item[i].time.total &&
+		    other.item[i].bytes == s->item[i].bytes);
+	for (int i = 0; i < all->count; i++)
+		least = fmin(least, all->item[i].time.total);
+	if (all->count)
+		CHECK(search_within(&x, 1.000001 * least));
+	CHECK(!search_within(&x, 1e-12));
+	for (int i = 0; i < 2; i++)
+		found_free(x.found[i]);
+	search_release(&other);
+}
+
 /* Memory for some of the plans, all of them, or none. */
 static void
 limit_memory(const struct plans *all, struct search_input *in)
@@ -441,6 +473,7 @@ random_case(void)
 		CHECK(s.item[0].shape.optim.state[0] == DTYPE_BF16);
 	else
 		compare(&s, &best, &in);
+	compare_after(&s, &best, &in);
 	count = all.count;
 	search_release(&s);
 	search_release(&best);

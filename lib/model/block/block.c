@@ -146,13 +146,26 @@ block_in_layer(const struct block *b, const struct model_config *c)
 	return b->layer >= 0 && b->layer < c->num_layers;
 }
 
+/* The layers of a stage, and the ends of the model. */
+static int64_t
+most_layers(const struct model_config *c, const struct layout *l, int pp)
+{
+	int64_t first, count, sum = 2;
+
+	for (int j = 0; j < layout_chunks(l); j++) {
+		layout_layers(l, c, layout_stage(l, pp, j), &first, &count);
+		sum += count;
+	}
+	return sum;
+}
+
 /* A layer has a block of each kind at most. Layers, and those whose linears read 8-bit operands,
  * are numbered over all chunks. */
 int
 block_list(const struct model_config *c, const struct layout *l, const struct train_shape *s,
     int pp, struct block **out)
 {
-	struct block *b = mem_zalloc(KINDS * (size_t)(c->num_layers + 2), sizeof *b);
+	struct block *b = mem_zalloc(KINDS * (size_t)most_layers(c, l, pp), sizeof *b);
 	int n = 0, layers = 0, fp8_layers = 0;
 
 	for (int j = 0; j < layout_chunks(l); j++)
