@@ -2,10 +2,10 @@
 # round_trip.sh - round_trip.sh FILE.jsonl ...: whether texts come back from a model of default
 # options that mtok train makes of them
 #
-# B: the build directory. VOCAB_SIZE: 2000. Prints a line for each file, its documents and bytes;
+# B: the build directory. VOCAB_SIZE: 8000. Prints a line for each file, its documents and bytes;
 # status 1 when a text does not come back.
 set -eu
-: "${B:=build}" "${VOCAB_SIZE:=2000}"
+: "${B:=build}" "${VOCAB_SIZE:=8000}"
 B=$(cd "$B" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
