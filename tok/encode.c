@@ -193,9 +193,10 @@ static int
 open_files(struct encode *x, struct err *e)
 {
 	struct opt_list names = x->c->input;
-	struct files_request request = {
-		.names = &names, .format = x->c->format, .separator = x->c->document_separator
-	};
+	struct files_request request = { .names = &names,
+		.format = x->c->format,
+		.document_by = x->c->document_by,
+		.separator = x->c->document_separator };
 
 	if (part_parse(x->c->part, &request.part, e) < 0 ||
 	    (x->c->files_from && files_from(x->c->files_from, &names, &x->pool, e) < 0) ||

@@ -28,7 +28,8 @@ struct encode_config {
 	int64_t eod_id;                   /* -1: the tokenizer's own */
 	int64_t max_document_bytes;       /* of a line */
 	struct chat_config chat;          /* what is trained; none: all is */
-	const char *document_separator;   /* of files of text; NULL: a file is a document */
+	int document_by;                  /* enum document_by, of files of text */
+	const char *document_separator;   /* of files of text; NULL: none */
 	int format;                       /* an enum files_format */
 	int64_t log_interval;             /* documents between two notes; 0: none */
 	double resume_interval;           /* seconds between two marks */

@@ -16,6 +16,7 @@
 enum { LIST_MAX = 1 << 28, PARTS_MAX = 1000000, DEPTH_MAX = 64 };
 
 const char *const files_format_names[] = { "auto", "jsonl", "text", NULL };
+const char *const files_document_by_names[] = { "file", "blank-line", "line", NULL };
 
 /* "3/8": the third of eight. */
 int
@@ -117,7 +118,7 @@ take_share(struct input_file *f, int64_t at, int64_t begin, int64_t end, struct 
 		return 0;
 	if (at >= begin && at + f->size <= end)
 		return 1;
-	whole = f->text ? 1 : input_is_compressed(f->name, e);
+	whole = f->lines ? input_is_compressed(f->name, e) : 1;
 	if (whole < 0)
 		return -1;
 	if (whole)
@@ -276,13 +277,41 @@ is_text(const char *name)
 	return false;
 }
 
+/* Decides which files are text, and how their documents end. */
+static int
+settle_text(const struct files_request *r, struct input_list *files, struct err *e)
+{
+	bool text = false;
+
+	files->ends = (struct ends){ .by = r->separator ? BY_SEPARATOR : r->document_by,
+		.separator = r->separator };
+	for (int i = 0; i < files->count; i++) {
+		struct input_file *f = &files->item[i];
+
+		f->text =
+		    r->format == FORMAT_TEXT || (r->format == FORMAT_AUTO && is_text(f->name));
+		f->lines = !f->text || files->ends.by == BY_LINE;
+		text |= f->text;
+	}
+	if (r->separator && r->document_by != BY_FILE)
+		return err_set(e,
+		    "--document-separator and --document-by %s exclude each other: a separator "
+		    "cuts files",
+		    files_document_by_names[r->document_by]);
+	if (files->ends.by != BY_FILE && !text)
+		return err_set(e,
+		    "--document-%s: none of the files is plain text: give --format "
+		    "text",
+		    r->separator ? "separator" : "by");
+	return 0;
+}
+
 /* Every file is examined before any is read. */
 int
 files_open(
     const struct files_request *r, struct input_list *out, struct mem_pool *pool, struct err *e)
 {
 	struct names all = { .pool = pool };
-	bool text = false;
 	int rc = 0;
 
 	for (int i = 0; i < r->names->count && rc == 0; i++)
@@ -293,15 +322,8 @@ files_open(
 	if (all.count)
 		memcpy(out->item, all.item, all.count * sizeof *out->item);
 	out->count = (int)all.count;
-	out->separator = r->separator;
 	free(all.item);
-	for (int i = 0; i < out->count; i++)
-		text |= out->item[i].text = r->format == FORMAT_TEXT ||
-		    (r->format == FORMAT_AUTO && is_text(out->item[i].name));
-	if (rc < 0 || input_examine(out, e) < 0)
+	if (rc < 0 || input_examine(out, e) < 0 || settle_text(r, out, e) < 0)
 		return -1;
-	if (r->separator && !text)
-		return err_set(
-		    e, "--document-separator: none of the files is plain text: give --format text");
 	return r->part.count ? take_part(out, r->part, e) : 0;
 }

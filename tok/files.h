@@ -4,8 +4,8 @@
  * The rule of --part I/N: all files are laid end to end in their order, as stored, and cut into N
  * stretches of equal size. A line of a plain file belongs to the stretch in which its first byte
  * lies; a compressed file cannot be cut and belongs whole to the stretch in which its own first
- * byte lies, as does a file of text. So every line belongs to one part, and the parts in their
- * order are the whole.
+ * byte lies, as does a file of text whose documents are not lines. So every line belongs to one
+ * part, and the parts in their order are the whole.
  */
 #ifndef TOK_FILES_H
 #define TOK_FILES_H
@@ -18,6 +18,8 @@
  * .zst after it or not, else JSON Lines. */
 enum files_format { FORMAT_AUTO, FORMAT_JSONL, FORMAT_TEXT };
 extern const char *const files_format_names[]; /* for options; ended by NULL */
+/* Names of enum document_by, without the last, which an option of its own gives. */
+extern const char *const files_document_by_names[];
 
 /* I/N, both from 1; 0/0: everything. */
 struct part_spec {
@@ -35,7 +37,8 @@ struct files_request {
 	const struct opt_list *names; /* files, patterns and directories */
 	struct part_spec part;
 	enum files_format format;
-	const char *separator; /* of documents of text; NULL: a file is a document */
+	enum document_by document_by; /* of text */
+	const char *separator;        /* of documents of text; NULL: none */
 };
 
 /* Examines the files and takes the part's share. A directory stands for the files in it and in its

@@ -351,100 +351,41 @@ cut_at_end(const struct input *in, struct batch *b, size_t from)
 	return true;
 }
 
-/* The first line of text that equals the separator, among the whole lines that begin at *at, which
- * is the start of one. True with its place and its end; else *at is where the last line begins,
- * which may not be whole. */
-static bool
-find_separator(const char *text, size_t len, const char *separator, size_t *at, size_t *end)
-{
-	size_t want = strlen(separator);
-	const char *feed;
-
-	for (; *at < len && (feed = memchr(text + *at, '\n', len - *at)); *at = *end) {
-		size_t n = (size_t)(feed - text) - *at;
-
-		*end = *at + n + 1;
-		n -= n && feed[-1] == '\r';
-		if (n == want && !memcmp(text + *at, separator, n))
-			return true;
-	}
-	return false;
-}
-
-/* Where the last line that is whole ends, 0: none does. Text before *from has been searched. */
-static size_t
-last_end(const struct batch *b, size_t *from)
-{
-	const char *text = b->text.buf, *feed;
-	size_t last = 0, end, at = *from;
-
-	if (b->separator) {
-		for (; find_separator(text, b->text.len, b->separator, &at, &end); at = end)
-			last = end;
-		*from = at;
-		return last;
-	}
-	*from = b->text.len;
-	feed = !b->plain && b->text.len > at ? memrchr(text + at, '\n', b->text.len - at) : NULL;
-	return feed ? (size_t)(feed - text) + 1 : 0;
-}
-
-/* Bytes at the end of a text that may begin a separator, and one more where its last line is longer
- * than any. */
-static size_t
-unsearched(const struct batch *b, const struct str *text)
-{
-	const char *feed = text->len ? memrchr(text->buf, '\n', text->len) : NULL;
-	size_t n = feed ? text->len - (size_t)(feed - text->buf) - 1 : text->len,
-	       most = b->separator ? strlen(b->separator) + 2 : 0;
-
-	return n < most ? n : most;
-}
-
 /* Drops the rest of the line in which the batch ends, which still counts as part of the batch. What
  * was read of the next line is carried over. */
 static int
-drop_rest(struct input *in, struct batch *b, bool *ended, struct err *e)
+drop_rest(struct input *in, struct batch *b, struct ends *s, bool *ended, struct err *e)
 {
 	struct str *carry = &in->carry;
-	size_t n = unsearched(b, &b->text), end = 0;
+	bool found = false;
 
-	str_add(carry, b->text.buf + b->text.len - n, n);
-	b->bytes -= (int64_t)n;
-	while (!end && !*ended) {
+	while (!found && !*ended) {
 		int rc = decode(in, carry, e);
-		const char *feed;
-		size_t at = 0, next;
+		size_t at = 0;
 
 		if (rc < 0)
 			return -1;
 		*ended = rc == 0;
-		feed = !b->plain && carry->len ? memchr(carry->buf, '\n', carry->len) : NULL;
-		if (feed)
-			end = (size_t)(feed - carry->buf) + 1;
-		else if (b->separator &&
-		    find_separator(carry->buf, carry->len, b->separator, &at, &next))
-			end = next;
-		n = end ? end : carry->len - (*ended ? 0 : unsearched(b, carry));
-		memmove(carry->buf, carry->buf + n, carry->len - n);
-		carry->len -= n;
-		b->bytes += (int64_t)n;
+		found = ends_next(s, carry->buf, carry->len, &at) > 0;
+		memmove(carry->buf, carry->buf + at, carry->len - at);
+		carry->len -= at;
+		b->bytes += (int64_t)at;
 	}
 	return 0;
 }
 
 /* Reads into b until it holds `want` bytes and a line end; *ended at the end of the file or of its
- * range. It may hold more than `want`: less than a chunk more, or the rest of a long line. Returns
- * 1 when that line was cut off. */
+ * range. It may hold more than `want`: less than a chunk more, or the rest of a long line. What
+ * was read of the next line is carried over. */
 static int
 read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct err *e)
 {
 	/* where the last line begins (0: none has ended); how far was searched */
 	size_t line = 0, from = 0;
+	struct ends s = b->ends;
 
-	*ended = false;
-	while (!*ended && !(line && b->text.len >= want)) {
-		size_t last;
+	*ended = b->cut = false;
+	while (!*ended && !b->cut && !(line && b->text.len >= want)) {
 		int rc = decode(in, &b->text, e);
 
 		if (rc < 0)
@@ -454,48 +395,48 @@ read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct e
 			continue;
 		if (cut_at_end(in, b, from)) {
 			*ended = true;
-			return 0;
+			break;
 		}
-		last = last_end(b, &from);
-		line = last ? last : line;
-		if (!*ended && b->text.len - line > in->max_line)
-			return drop_rest(in, b, ended, e) < 0 ? -1 : 1;
+		while (ends_next(&s, b->text.buf, b->text.len, &from))
+			line = from;
+		b->cut = !*ended && b->text.len - line > in->max_line + ends_open(&s);
+	}
+	if (b->cut)
+		return drop_rest(in, b, &s, ended, e);
+	if (!*ended) {
+		str_add(&in->carry, b->text.buf + line, b->text.len - line);
+		b->text.len = line;
 	}
 	return 0;
 }
 
-/* The next batch of the open file; empty at its end. The batch ends after a line feed, except
+/* The next batch of the open file; empty at its end. The batch ends after a line end, except
  * at the end of the file or where a long line was cut off. A byte order mark is dropped at the
  * start of the file; inside it the same bytes are an error, which jsonl_parse reports. */
 static int
 next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 {
 	struct str *text = &out->text;
-	size_t keep, from = 0;
 	bool ended;
-	int cut;
 
 	str_add(text, in->carry.buf, in->carry.len);
 	out->file = in->current;
 	out->plain = in->files->item[in->current].text;
-	out->separator = out->plain ? in->files->separator : NULL;
+	out->ends = out->plain ? in->files->ends : (struct ends){ .by = BY_LINE };
+	out->ends.most = in->max_line;
 	out->offset = in->pos + in->skip - (int64_t)in->carry.len;
 	out->bytes = 0;
 	str_clear(&in->carry);
-	cut = read_lines(in, want, out, &ended, e);
-	if (cut < 0)
+	if (read_lines(in, want, out, &ended, e) < 0)
 		return -1;
 	if (out->offset == 0 && text->len >= 3 && !memcmp(text->buf, "\xef\xbb\xbf", 3)) {
 		memmove(text->buf, text->buf + 3, text->len - 3);
 		text->len -= 3;
 		out->offset += 3;
 	}
-	keep = ended || cut ? text->len : last_end(out, &from);
-	str_add(&in->carry, text->buf + keep, text->len - keep);
-	text->len = keep;
 	if (text->buf)
-		text->buf[keep] = '\0';
-	out->bytes += (int64_t)keep;
+		text->buf[text->len] = '\0';
+	out->bytes += (int64_t)text->len;
 	out->stored = in->stored;
 	if (ended)
 		close_file(in);
@@ -529,41 +470,36 @@ input_next(struct input *in, size_t want, struct batch *out, struct err *e)
 	return 0;
 }
 
-/* A document of text up to its separator, or the end of the batch. */
-static void
-take_document(const struct batch *b, size_t *pos, size_t *len)
+/* The bytes of a text without the line feed at its end, and the CR before that. */
+static size_t
+without_end(const char *text, size_t len)
 {
-	size_t begin = *pos, want = b->separator ? strlen(b->separator) : 0, last;
+	size_t feed = len && text[len - 1] == '\n', cr = feed && len > 1 && text[len - 2] == '\r';
 
-	if (b->separator && find_separator(b->text.buf, b->text.len, b->separator, pos, &last)) {
-		*len = *pos - begin;
-		*pos = last;
-		return;
-	}
-	last = b->text.len - *pos;
-	*len = b->text.len - begin;
-	if (b->separator && last == want && !memcmp(b->text.buf + *pos, b->separator, want))
-		*len -= want;
-	*pos = b->text.len;
+	return len - feed - cr;
 }
 
-/* Lines come without their line feed and point into the batch. False after the last; *pos starts at
- * 0. A last line without a line feed counts. */
+/* Lines point into the batch. Of a run of blank lines that end documents, the first ends one; the
+ * others, and those at the start of a file, have no document before them. */
 bool
 batch_line(const struct batch *b, size_t *pos, const char **line, size_t *len)
 {
-	const char *end;
+	const char *text = b->text.buf;
 
-	if (*pos >= b->text.len)
-		return false;
-	*line = b->text.buf + *pos;
-	if (b->plain) {
-		take_document(b, pos, len);
-		return true;
-	}
-	end = memchr(*line, '\n', b->text.len - *pos);
-	*len = end ? (size_t)(end - *line) : b->text.len - *pos;
-	*pos += *len + 1;
+	do {
+		struct ends s = b->ends;
+		size_t begin = *pos, none;
+
+		if (begin >= b->text.len)
+			return false;
+		none = ends_next(&s, text, b->text.len, pos);
+		if (!none && !b->cut)
+			none = ends_last(&s);
+		*line = text + begin;
+		*len = *pos - begin - none;
+		if (none && s.by == BY_BLANK_LINE)
+			*len = without_end(*line, *len);
+	} while (b->ends.by == BY_BLANK_LINE && *len == 0);
 	return true;
 }
 

@@ -5,16 +5,17 @@
  * batch holds whole lines of one file, so that it can be worked on by itself. A byte order mark at
  * the start of a file is dropped. A plain file may be read in part, from any byte to any other: its
  * lines are those whose first byte lies in the range. Of a line of any length, at most max_line
- * bytes and a chunk are held.
+ * bytes, a chunk, and what may be its end are held.
  *
- * In a file of text, what is called a line here and below is a document: the whole file, or what
- * lies between two lines that equal the separator. Such a file is read whole.
+ * In a file of text, what is called a line here and below is a document, which may have several
+ * lines (tok/ends.h). Only a file whose documents are lines is read in part.
  */
 #ifndef TOK_INPUT_H
 #define TOK_INPUT_H
 
 #include "lib/base/err.h"
 #include "lib/base/str.h"
+#include "tok/ends.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,13 +27,14 @@ struct input_file {
 	int64_t size;       /* as stored; -1: a pipe or a device */
 	int64_t mtime;      /* nanoseconds; 0 without a size */
 	int64_t begin, end; /* end -1: to the end of the file */
-	bool text;          /* documents are not lines */
+	bool text;          /* not JSON Lines */
+	bool lines;         /* its documents are lines */
 };
 
 struct input_list {
 	struct input_file *item;
 	int count;
-	const char *separator; /* of documents in files of text; NULL: a file is a document */
+	struct ends ends; /* of documents in files of text */
 };
 
 struct batch {
@@ -42,8 +44,9 @@ struct batch {
 	/* bytes of the file that it covers: more than the text's where the last line is cut off */
 	int64_t bytes;
 	int64_t stored; /* bytes read so far of all files, as stored */
-	bool plain;     /* of a file of text, with its separator */
-	const char *separator;
+	bool plain;     /* of a file of text */
+	bool cut;       /* the last line is cut off */
+	struct ends ends;
 };
 
 struct input;
@@ -74,8 +77,8 @@ int64_t input_before(const struct input *in);
 /* Bytes read so far from file i, as stored (compressed). */
 int64_t input_bytes(const struct input *in, int i);
 
-/* The next line of a batch from *pos on, without its line feed; a document of text with all of
- * them. False at the end. */
+/* The next line of a batch from *pos on, without its end; *pos starts at 0. A last line without a
+ * line feed counts. False at the end. */
 bool batch_line(const struct batch *b, size_t *pos, const char **line, size_t *len);
 
 /* 1 when a file begins as a compressed one, 0 when it is plain, -1 with a reason. */

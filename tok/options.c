@@ -31,9 +31,13 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 	  .choices = files_format_names, .def = "auto", \
 	  .help = "how documents are written: auto is text for files named .txt or .md, with .gz " \
 	  "or .zst after it or not, and JSON Lines for all others" }, \
+	{ .name = "document-by", .type = OPT_CHOICE, .off = FIELD(document_by), \
+	  .choices = files_document_by_names, .def = "file", \
+	  .help = "what a document of text is: a file, what lies between lines of blanks and " \
+	  "tabs alone, or a line" }, \
 	{ .name = "document-separator", .type = OPT_STRING, .off = FIELD(document_separator), \
 	  .unit = "LINE", \
-	  .help = "in text, documents end at lines that are LINE; by default a file is one" }
+	  .help = "in text, documents end at lines that are LINE" }
 #define ENCODE(field) offsetof(struct encode_config, field)
 #define INPUT_OPTS \
 	{ .type = OPT_GROUP, .help = "Input" }, \

@@ -86,6 +86,7 @@ resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_
 	add_switch(out, "allow-control", c->chat.allow_control);
 	add_option(out, "part", c->part);
 	add_option(out, "format", files_format_names[c->format]);
+	add_option(out, "document-by", files_document_by_names[c->document_by]);
 	add_option(out, "document-separator", c->document_separator);
 	for (int i = 0; i < files->count; i++) {
 		const struct input_file *f = &files->item[i];

@@ -6,6 +6,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/data/notes.h"
+#include "tok/files.h"
 #include "tok/sidecar.h"
 
 #include <string.h>
@@ -43,20 +44,26 @@ add_notes(struct str *out, const struct sidecar *s, const char *mask)
 	notes_release(&n);
 }
 
+/* A member of an option, NULL: none. */
+static void
+add_given(struct str *out, const char *name, const char *value)
+{
+	if (!value)
+		return;
+	str_adds(out, "  ");
+	add_text(out, name, value);
+	str_adds(out, ",\n");
+}
+
 /* Names as given, and sizes as stored; a part names its bytes of a file. */
 static void
 add_inputs(struct str *out, const struct sidecar *s)
 {
-	if (s->c->part) {
-		str_adds(out, "  ");
-		add_text(out, "part", s->c->part);
-		str_adds(out, ",\n");
-	}
-	if (s->files->separator) {
-		str_adds(out, "  ");
-		add_text(out, "document_separator", s->files->separator);
-		str_adds(out, ",\n");
-	}
+	int by = s->c->document_by;
+
+	add_given(out, "part", s->c->part);
+	add_given(out, "document_by", by == BY_FILE ? NULL : files_document_by_names[by]);
+	add_given(out, "document_separator", s->c->document_separator);
 	str_adds(out, "  \"inputs\": [\n");
 	for (int i = 0; i < s->files->count; i++) {
 		const struct input_file *f = &s->files->item[i];

@@ -375,9 +375,10 @@ tokenizer_train_run(const struct train_config *c, struct train_counts *counts, s
 		.setting = settings.item, .verbose = c->verbose, .next = next_sentence, .ctx = &s
 	};
 	struct opt_list names = c->input;
-	const struct files_request request = {
-		.names = &names, .format = c->format, .separator = c->document_separator
-	};
+	const struct files_request request = { .names = &names,
+		.format = c->format,
+		.document_by = c->document_by,
+		.separator = c->document_separator };
 	int rc;
 
 	if ((c->files_from && files_from(c->files_from, &names, &s.pool, e) < 0) ||

@@ -12,7 +12,8 @@
 struct train_config {
 	struct opt_list input, json_keys; /* no input: standard input */
 	const char *files_from;           /* NULL: no list of inputs */
-	const char *document_separator;   /* of files of text; NULL: a file is a document */
+	int document_by;                  /* enum document_by, of files of text */
+	const char *document_separator;   /* of files of text; NULL: none */
 	int format;                       /* an enum files_format */
 	const char *output;
 	int64_t vocab_size, max_sentence_length, input_sentence_size, max_sentencepiece_length,

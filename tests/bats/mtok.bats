@@ -643,6 +643,84 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, JapaneseSentencePiece, TikTokenizer,
 	expect 2 "mtok: 'none': a directory without files"
 }
 
+# texts PREFIX: the documents of a dataset of own.model, a JSON string each
+texts()
+{
+	mtok decode --json --tokenizer-model own.model "$1" | sed 's/^{"text": //; s/}$//'
+}
+
+@test "text: documents by blank lines and by lines, all other bytes as they are" {
+	mkdir d
+	printf '\357\273\277\n \t\none\r\n  two \n\t \n\r\n\n\tthree\n\nfour\n' >d/a.txt
+	printf 'five\n\n\nsix\r\n \t' | gzip >d/b.md.gz
+	mtok train -q -o own.model --vocab-size 300 --soft-vocab-limit d
+	own="-q --tokenizer-model own.model --append-eod"
+	mtok $own -o blank --document-by blank-line d
+	diff <(texts blank_text_document) - <<-'END'
+		"one\u000d\u000a  two "
+		"\u0009three"
+		"four\u000a"
+		"five"
+		"six"
+	END
+	mtok $own -o line --document-by line d
+	diff <(texts line_text_document) - <<-'END'
+		"one"
+		"  two "
+		"\u0009three"
+		"four"
+		"five"
+		"six"
+	END
+	grep -q '"blank_lines": 9,' line_text_document.json
+	grep -q '"document_by": "line",' line_text_document.json
+	grep -q '"document_by": "blank-line",' blank_text_document.json
+	# Lines are shared out, but no other documents.
+	seq 2000 >lines.txt
+	for by in line blank-line file; do
+		mtok $own -o all --force --document-by $by lines.txt
+		for i in 1 2 3; do
+			mtok $own -o part$i --force --document-by $by --part $i/3 lines.txt
+		done
+		mshard cat -q --force -o parts part1_text_document part2_text_document \
+			part3_text_document
+		cmp parts.bin all_text_document.bin
+		cmp parts.idx all_text_document.idx
+		case $by in
+		line) grep -q '"from": .*, "to": ' part2_text_document.json ;;
+		*) ! grep -q '"from"' part2_text_document.json ;;
+		esac
+	done
+	# A longer document is one bad line, and the next begins after it.
+	printf 'a\n\n%0500000d\nb\n \n\nc\n' 0 >long.txt
+	run -0 mtok count --tokenizer-model own.model --document-by blank-line --on-error skip \
+		--max-document-bytes 1000 --json long.txt
+	[[ $output == *'"documents": 2'* ]]
+	[[ $output == *'skipped bad lines: 1 too-long'* ]]
+	refused 2 "mtok: --document-separator and --document-by line exclude each other: a separator \
+cuts files" mtok count $spm --document-by line --document-separator=--- d
+	refused 2 "mtok: --document-by: none of the files is plain text: give --format text" \
+		mtok count $spm --document-by line docs.jsonl
+	printf 'a\n\n\nb\377\n' >bad.txt
+	refused 1 "mtok: bad.txt:2: bad-utf8: malformed UTF-8 at byte 2" \
+		mtok count $spm --document-by blank-line bad.txt
+}
+
+@test "text: the dataset of a directory has the bytes of its files" {
+	mkdir -p d/code d/japanese
+	cp "$TOP/tok/ends.c" "$TOP/tok/ends.h" d/code
+	cp "$TOP/man/ja/man7/mikoshi-tutorial.7" d/japanese
+	printf '\t \r\n\r\n\0 \357\274\241 e\314\201 \343\200\200x  \n\n\n' >d/edge
+	printf 'no end of a line \360\237\221\251\342\200\215\360\237\222\273' >d/final
+	mtok train -q -o own.model --format text --vocab-size 900 --soft-vocab-limit d
+	mtok -q -o own --format text --tokenizer-model own.model d
+	find d -type f | LC_ALL=C sort | while read -r file; do
+		cat "$file"
+		echo
+	done >files
+	mtok decode --tokenizer-model own.model own_text_document | cmp - files
+}
+
 @test "progress notes at --log-interval" {
 	run mtok -o out $spm --log-interval 10 docs.jsonl
 	[[ ${lines[0]} =~ ^'mtok: Processed 60 documents ('[0-9.]+' docs/s, '[0-9.]+' MB/s).'$ ]]

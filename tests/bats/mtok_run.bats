@@ -219,6 +219,24 @@ spm="--tokenizer-model t.model"
 	[ "$(ls out*)" = "$(printf '%s\n' out_text_document.bin out_text_document.idx out_text_document.json out_text_document.sum)" ]
 }
 
+@test "--resume: documents of text between blank lines, and not with another rule" {
+	for i in $(seq 40); do
+		cat many.jsonl
+		printf ' \t\n\n'
+	done >big.txt
+	text="$spm --document-by blank-line"
+	mtok -q -o want $text big.txt
+	mtok -q -o out --resume --resume-interval 0 $text --workers 1 big.txt &
+	while [ ! -e out.resume ]; do sleep 0.02; done
+	kill -KILL $!
+	wait $! || true
+	run mtok -q -o out --resume $spm --document-by line big.txt
+	expect 2 'mtok: --resume: an option is not that of the run that stopped: --document-by "blank-line" there, --document-by "line" here (out.resume)'
+	mtok -q -o out --resume $text big.txt
+	same want_text_document out_text_document
+	grep '"documents": 40,' out_text_document.json
+}
+
 @test "--resume: a damaged state, and files that are shorter than it says" {
 	for i in $(seq 20); do cat many.jsonl; done >big.jsonl
 	mtok -q -o out --resume --resume-interval 0 $spm --workers 1 big.jsonl &
@@ -262,7 +280,7 @@ spm="--tokenizer-model t.model"
 				json-keys text append-eod no eod-id -1 prepend-bos no split-sentences no keep-newlines no on-error stop \
 				max-document-bytes 268435456 error-list '' mask-key '' spans-key '' segments no \
 				chat-format '' allow-control no part '' format auto \
-				document-separator ''
+				document-by file document-separator ''
 			printf 'input "docs.jsonl" %s bytes, changed at %s\n' "$(stat -L -c %s docs.jsonl)" "$(stat -L -c %.9Y docs.jsonl | tr -d .)"
 			printf 'place 0 %s 60 0\nerrors 0\ncommitting 1\ncounts 60 0 0\n' "$(stat -L -c %s docs.jsonl)"
 			for i in $(seq 14); do echo 'bad 0'; done

@@ -145,13 +145,3 @@ if unshare -rm true 2>/dev/null; then
 else
 	echo "file systems apart: skipped, no mount namespaces here"
 fi
-
-# Whole documents in a sample: context ranks hold parts of them, and every axis gives the same.
-packed="--data-path b_text_document --sample-packing best-fit --tokenizer-type NullTokenizer
-	--split 1,0,0 --fp64 --train-iters 4 --lr 1e-3 --data-cache-path cache --log-interval 4"
-train 1 $packed --metrics-file rows.jsonl
-train 8 $packed $(layout 2 2) $(context 2) --sequence-parallel --metrics-file packed.jsonl
-loss=$(gap lm_loss packed.jsonl rows.jsonl) norm=$(gap grad_norm packed.jsonl rows.jsonl)
-within 1e-9 "$loss" "$norm" ||
-	fail "packed samples: the loss differs by $loss, the gradient norm by $norm"
-echo "packed samples under 1 and 8 ranks: loss within $loss, gradient norm within $norm"

@@ -79,6 +79,7 @@ done <table
 
 # The comparison fails with other data, and with a learning rate that is off by a millionth.
 use gpt2
+[ -e gpt2 ] || reference gpt2
 rm -rf run run.jsonl
 options=$(layout 2 1)
 train 2 $fp32 $options --seed 4321 --metrics-file run.jsonl
