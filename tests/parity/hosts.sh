@@ -1,5 +1,6 @@
 #!/bin/sh
-# hosts.sh - a run over two hosts trains as one on a single host does; when the link between them is
+# hosts.sh - a run over two hosts trains as one on a single host does, to the bytes of its
+# checkpoint, also where ranks are dealt to them in turn; when the link between them is
 # cut, all ranks end with status 4 within the time-out, and those that know the lost rank name it;
 # or mpirun notices it first, and ends all
 #
@@ -117,15 +118,38 @@ done
 [ "$(wc -l <"$list")" = 5 ] || fail "not five steps"
 cmp "$one:2" "$list" >out 2>&1 || fail "two hosts train otherwise than one"
 
-# Two data ranks on each host communicate on two levels.
-for list in $one:4 $one:2,$two:2; do
-	on "$list" 4 --train-iters 5 --use-distributed-optimizer --metrics-file "$list.jsonl"
+# shards NAME LIST: 20 steps of four data ranks, with a checkpoint
+shards()
+{
+	on "$2" 4 --train-iters 20 --use-distributed-optimizer \
+		--metrics-file "$1.jsonl" --save "$1" --save-interval 20
 	finish 0
-	steps "$list.jsonl" >"$list"
-done
-grep -q '^mtrain\[0\]: 2 hosts of 2 ranks; inside a host: data 2; between hosts: data 2$' out.0 ||
-	fail "rank 0 does not say where the ranks are: $(cat out.0)"
-cmp "$one:4" "$list" >out 2>&1 || fail "two hosts of two ranks train otherwise than one"
+	steps "$1.jsonl" >"$1.steps"
+	rm "$1"/iter_*/options.conf
+	sed -i '/options.conf/d; $d' "$1"/iter_*/manifest.tsv
+	cat out.0 >"$1.said"
+}
+
+# as_one NAME: it trained as one host did
+as_one()
+{
+	cmp one.steps "$1.steps" >out 2>&1 || fail "$1: other steps than on one host"
+	diff -r one "$1" >out 2>&1 || fail "$1: another checkpoint than on one host"
+}
+
+# Two data ranks on each host communicate on two levels, and on one if they are dealt in turn.
+shards one $one:4
+shards two $one:2,$two:2
+export OMPI_MCA_rmaps_base_mapping_policy=node
+shards dealt $one:2,$two:2
+unset OMPI_MCA_rmaps_base_mapping_policy
+as_one two
+as_one dealt
+grep -q '^mtrain\[0\]: 2 hosts of 2 ranks; inside a host: data 2; between hosts: data 2$' \
+	two.said ||
+	fail "rank 0 does not say where the ranks are: $(cat two.said)"
+grep -q '^mtrain\[0\]: data ranks 0 to 3: their hosts have 2, 2 of them, which' dealt.said ||
+	fail "no warning of ranks that are dealt to hosts: $(cat dealt.said)"
 
 # The link is cut between two steps. What the lost host says no longer comes here, but its rank has
 # ended by itself.
@@ -143,9 +167,10 @@ run=
 [ "$took" -le $((limit + 10)) ] || fail "it took $took seconds to end"
 [ "$(cat status.0 status.1 | tr '\n' ' ')" = "4 4 " ] ||
 	fail "statuses $(cat status.0 status.1): $(cat out.0 out.1)"
-grep -q "^mtrain\[0\]: --distributed-timeout-seconds-after-init $limit: .*rank 1 (hostb)" out.0 ||
+late="--distributed-timeout-seconds-after-init $limit"
+grep -q "^mtrain\[0\]: $late: .*rank 1 (hostb, rail 0)" out.0 ||
 	fail "rank 0 does not name the lost one: $(cat out.0)"
-grep -q "^mtrain\[1\]: --distributed-timeout-seconds-after-init $limit: .*rank 0 (hosta)" out.1 ||
+grep -q "^mtrain\[1\]: $late: .*rank 0 (hosta, rail 0)" out.1 ||
 	fail "rank 1 does not name the lost one: $(cat out.1)"
 
 # mpirun notices a lost host by probes of its own connections: with these settings it ends all ranks

@@ -58,6 +58,15 @@ test_silent(void)
 	check_line(rank,
 	    "rank 1 (node) has waited 11.0 s in " CALL "; rank 2 (away) has not come: "
 	    "not a word from it for 12.0 s, last seen in " CALL);
+	for (int i = 1; i < 3; i++) {
+		rank[i].placed = true;
+		rank[i].rail = i;
+		rank[i].number = i == 1 ? 4 : -1;
+	}
+	check_line(rank,
+	    "rank 1 (node#4, rail 1) has waited 11.0 s in " CALL "; rank 2 (away, rail 2) has not "
+	    "come: not a word from it for 12.0 s, last seen in " CALL);
+	rank[1].placed = rank[2].placed = false;
 	rank[2].report.waited = -1;
 	rank[3].silence = LIMIT;
 	check_line(rank,

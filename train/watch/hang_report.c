@@ -234,7 +234,12 @@ missing_text(const struct seen *s, bool silent, struct str *out)
 static void
 rank_text(int number, const struct seen *s, struct str *out)
 {
-	str_addf(out, "rank %d (%s)", number, s->host);
+	str_addf(out, "rank %d (%s", number, s->host);
+	if (s->placed && s->number >= 0)
+		str_addf(out, "#%d", s->number);
+	if (s->placed)
+		str_addf(out, ", rail %d", s->rail);
+	str_adds(out, ")");
 }
 
 /* The missing rank may have made calls of those that it is waited for in: their number is told

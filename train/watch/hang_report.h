@@ -34,6 +34,10 @@ struct seen {
 	struct report report;
 	bool heard;     /* a report has arrived */
 	double silence; /* seconds since then, or since the watch began */
+	/* Where there are several hosts: the number of its own where others have its name, or -1;
+	 * and its place in it, which ranks of a rail have in theirs. */
+	bool placed;
+	int number, rail;
 };
 
 struct hang_report {

@@ -94,6 +94,24 @@ static void __attribute__((noreturn)) leave(const struct watchdog *w, const stru
 	_exit(EXIT_PEER);
 }
 
+/* Where a rank is, if there are several hosts. */
+static void
+place_rank(struct watchdog *w, int i)
+{
+	const int *host = mpi_hosts(w->world);
+	struct seen *s = &w->rank[i];
+
+	s->number = -1;
+	for (int k = 0; k < w->world->size; k++) {
+		bool same = host[k] == host[i];
+
+		s->placed |= !same;
+		s->rail += same && k < i;
+		if (!same && !strcmp(w->rank[k].host, s->host))
+			s->number = host[i];
+	}
+}
+
 /* On a receiver: checks the reports. When a rank has failed the others are given two looks to come
  * to where they wait. */
 static void
@@ -115,6 +133,9 @@ check_peers(struct watchdog *w, double now)
 		return;
 	if (!w->failed)
 		str_addf(&text, "%s: ", limit_of(w)->name);
+	place_rank(w, v.waits);
+	if (v.missing >= 0)
+		place_rank(w, v.missing);
 	hang_report_text(w->rank, &v, &text);
 	leave(w, &text);
 }
