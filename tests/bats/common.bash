@@ -19,6 +19,13 @@ refused()
 	[ -z "$output" ] || { echo "printed: $output" >&2; return 1; }
 }
 
+# Skips a test in which a process asks whether another one that holds a lock still runs, where an
+# emulator makes up the answer.
+locks_are_seen()
+{
+	[ -z "${RUN:-}" ] || skip "$(sed -n 's|^tests/unit/lock.c ||p' "$TOP/tests/cross/qemu.txt")"
+}
+
 # expect STATUS OUTPUT: what `run` must have given
 expect()
 {

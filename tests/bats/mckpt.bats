@@ -729,7 +729,7 @@ one_of()
 }
 
 @test "two at once into one directory do not mix, nor with a run that saves there" {
-	[ -z "${RUN:-}" ] || skip "$(sed -n 's|^tests/unit/lock.c ||p' "$TOP/tests/cross/qemu.txt")"
+	locks_are_seen
 	one_of 0 1 "mckpt: 'both' holds a checkpoint already; --force writes into it" \
 		mckpt import "$hf/llama" both
 	mckpt verify -q both

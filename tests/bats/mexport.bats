@@ -473,7 +473,7 @@ mexport: bad/chat_template.jinja: differs from byte 0 on" \
 }
 
 @test "a second export waits, and is refused by the name of the first" {
-	[ -z "${RUN:-}" ] || skip "$(sed -n 's|^tests/unit/lock.c ||p' "$TOP/tests/cross/qemu.txt")"
+	locks_are_seen
 	mckpt import -q "$hf/llama" ck
 	until [ -e out.lock ]; do # one that ends before it is stopped is started once more
 		rm -rf out

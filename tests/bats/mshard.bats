@@ -252,7 +252,7 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 }
 
 @test "a second writer waits, and is refused by the name of the first" {
-	[ -z "${RUN:-}" ] || skip "$(sed -n 's|^tests/unit/lock.c ||p' "$TOP/tests/cross/qemu.txt")"
+	locks_are_seen
 	mkfifo pipe
 	mtok -q -o d --tokenizer-type NullTokenizer --vocab-size 9 pipe & first=$!
 	exec 9>pipe

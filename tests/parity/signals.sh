@@ -106,7 +106,7 @@ said "mtrain: cannot write 'log': File too large"
 for kilobytes in 60000 90000 $(seq 180000 3000 216000) 300000; do
 	got=0
 	# shellcheck disable=SC2016
-	timeout -s KILL 20 sh -c 'ulimit -v "$0"; exec mtrain "$@"' "$kilobytes" --config tiny.conf \
-		--train-iters 2 >out 2>&1 || got=$?
+	timeout -s KILL 20 sh -c 'ulimit -v "$0"; exec mtrain "$@"' "$kilobytes" \
+		--config tiny.conf --train-iters 2 >out 2>&1 || got=$?
 	[ "$got" != 137 ] || fail "$kilobytes KB: it hangs"
 done

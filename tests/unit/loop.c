@@ -83,7 +83,7 @@ train(struct train_config *c, struct lock *lock)
 	CHECK(r.data != NULL);
 	r.prefetch = prefetch_new(&engine, r.data, false);
 	r.metrics = metrics_open(c, 1, 0, &e);
-	r.corpora = corpus_log_new(r.data, &engine, 0);
+	r.corpora = corpus_log_open(r.data, &engine, 0, &e);
 	r.saver = saver_new(&engine, c, lock, NULL, false);
 	r.energy = energy_new(&engine);
 	fflush(stdout);
@@ -94,7 +94,7 @@ train(struct train_config *c, struct lock *lock)
 	CHECK(dup2(out, STDOUT_FILENO) == STDOUT_FILENO && close(out) == 0);
 	saver_free(r.saver);
 	energy_free(r.energy);
-	corpus_log_free(r.corpora);
+	corpus_log_close(r.corpora);
 	CHECK(metrics_close(r.metrics, 0, &e) == 0);
 	prefetch_free(r.prefetch);
 	data_close(r.data);

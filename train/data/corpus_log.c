@@ -95,47 +95,62 @@ count_before(struct corpus_log *l, int64_t consumed)
 }
 
 /* The ranks that compute the losses of a step have memory for them. */
-struct corpus_log *
-corpus_log_new(const struct data *d, struct engine *e, int64_t consumed)
+static void
+make_log(struct corpus_log *l, int64_t consumed)
 {
-	struct corpus_log *l = mem_zalloc(1, sizeof *l);
-	const struct blend *b = d->set[SPLIT_TRAIN].blend;
+	const struct data *d = l->d;
+	struct engine *e = l->e;
 	bool losses = d->c->o.log_loss_by_corpus || d->c->o.sample_losses;
 
-	l->d = d;
-	l->e = e;
-	l->count = b ? blend_num_corpora(b) : 0;
-	if (l->count == 0)
-		return l;
 	if (data_masks(d)) {
 		l->step = mem_zalloc((size_t)l->count, sizeof *l->step);
 		l->since = mem_zalloc((size_t)l->count, sizeof *l->since);
 		l->counts = e->last_stage && e->coord[AX_TP] == 0;
 	}
 	if (e->rank != 0 && !losses && !l->counts)
-		return l;
+		return;
 	l->consumed = mem_zalloc((size_t)l->count, sizeof *l->consumed);
 	l->reader = data_reader_new(d);
 	l->samples = mem_alloc((size_t)e->plan.shape.micro_batch_size, sizeof *l->samples);
 	if (e->rank == 0) {
 		l->trained = mem_zalloc((size_t)l->count, sizeof *l->trained);
 		count_before(l, consumed);
-		data_record_trained(d, l->trained);
 	}
 	if (d->c->o.log_loss_by_corpus)
 		l->sums = mem_zalloc((size_t)l->count, 2 * sizeof *l->sums);
 	if (!losses || !e->last_stage || e->coord[AX_TP] != 0)
-		return l;
+		return;
 	l->bytes = (size_t)e->plan.shape.num_microbatches * pipeline_loss_bytes(e);
 	l->losses = mem_zalloc(l->bytes, 1);
 	if (e->backend->pin)
 		e->backend->pin(e->device, l->losses, l->bytes);
+}
+
+struct corpus_log *
+corpus_log_open(const struct data *d, struct engine *e, int64_t consumed, struct err *err)
+{
+	struct corpus_log *l = mem_zalloc(1, sizeof *l);
+	const struct blend *b = d->set[SPLIT_TRAIN].blend;
+	int rc = 0;
+
+	l->d = d;
+	l->e = e;
+	l->count = b ? blend_num_corpora(b) : 0;
+	if (l->count == 0)
+		return l;
+	make_log(l, consumed);
+	if (l->trained)
+		rc = data_record_trained(d, l->trained, err);
+	if (comm_agree(COMM_HERE(e->groups.world), rc, err)) {
+		corpus_log_close(l);
+		return NULL;
+	}
 	return l;
 }
 
 /* NULL is allowed. */
 void
-corpus_log_free(struct corpus_log *l)
+corpus_log_close(struct corpus_log *l)
 {
 	if (!l)
 		return;

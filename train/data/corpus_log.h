@@ -8,8 +8,10 @@
 /* Training's counts by corpus while the run continues: consumed samples, and with
  * --log-loss-by-corpus the loss. */
 struct corpus_log;
-struct corpus_log *corpus_log_new(const struct data *d, struct engine *e, int64_t consumed);
-void corpus_log_free(struct corpus_log *l);
+/* Collective over the world. NULL with a reason when rank 0 cannot read what the checkpoint says. */
+struct corpus_log *corpus_log_open(
+    const struct data *d, struct engine *e, int64_t consumed, struct err *err);
+void corpus_log_close(struct corpus_log *l);
 /* Samples consumed of each corpus of training in its present order; valid only on rank 0. NULL:
  * mock data. */
 const int64_t *corpus_log_counts(const struct corpus_log *l);

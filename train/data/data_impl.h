@@ -107,8 +107,8 @@ bool data_record_reordered(const struct data *d, bool say);
 void data_record_keep(struct data *d);
 void data_record_release(struct data *d);
 /* Rank 0's: how many tokens of each corpus of training counted up to the checkpoint that the run
- * begins with; -1: it does not say. */
-void data_record_trained(const struct data *d, int64_t *out);
+ * begins with; -1: it does not say. Returns -1 with a reason when it cannot be read. */
+int data_record_trained(const struct data *d, int64_t *out, struct err *e);
 
 /* data_report.c: the corpora of each set, before the first step. */
 void data_report(const struct data *d);

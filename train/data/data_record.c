@@ -144,19 +144,32 @@ data_record_read(struct data *d, struct err *e)
 	return rc;
 }
 
+/* Where the counts are not known, the record has none. */
+static int
+read_counts(const struct train_config *c, struct data_record *r, struct err *e)
+{
+	struct source *s = train_open_source(c->weights_from, e);
+	int rc = 0;
+
+	if (!s)
+		return -1;
+	if (s->state.data_corpora != STATE_NONE)
+		rc = read_record(s, r, e);
+	source_close(s);
+	return rc;
+}
+
 /* After a rewind the run begins with another checkpoint than d->record is of. A corpus that a list
  * names twice is found in the order of its mentions. */
-void
-data_record_trained(const struct data *d, int64_t *out)
+int
+data_record_trained(const struct data *d, int64_t *out, struct err *e)
 {
-	int n = data_train_list(d)->count;
+	int n = data_train_list(d)->count, rc = 0;
 	bool resumes = d->c->start == START_RESUME && !d->c->o.skip_train;
 	struct data_record r = { 0 };
-	struct err ignored;
-	struct source *s = resumes ? train_open_source(d->c->weights_from, &ignored) : NULL;
 
-	if (s && s->state.data_corpora != STATE_NONE && read_record(s, &r, &ignored) < 0)
-		r.count = 0;
+	if (resumes)
+		rc = read_counts(d->c, &r, e);
 	for (int k = 0; k < n; k++) {
 		out[k] = resumes && r.count == 0 ? -1 : 0;
 		for (int i = 0; i < r.count; i++)
@@ -167,8 +180,8 @@ data_record_trained(const struct data *d, int64_t *out)
 				break;
 			}
 	}
-	source_close(s);
 	release_record(&r);
+	return rc;
 }
 
 /* One corpus, as read_corpus reads it. */

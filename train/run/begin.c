@@ -103,8 +103,10 @@ go_back(struct run *r, int64_t to, struct err *err)
 		rc = -1;
 	if (comm_agree(COMM_HERE(world), rc, err))
 		return -1;
-	corpus_log_free(r->corpora);
-	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
+	corpus_log_close(r->corpora);
+	r->corpora = corpus_log_open(r->data, r->e, r->at.consumed_samples, err);
+	if (!r->corpora)
+		return -1;
 	sample_losses_close(r->sample_losses);
 	r->sample_losses = sample_losses_open(r->data, r->e, r->at.iteration);
 	r->saved_at = to;

@@ -377,7 +377,6 @@ train_steps(struct run *r)
 	r->timers = timers_new(&c->o, r->e);
 	if (c->o.log_energy)
 		r->energy = energy_new(r->e);
-	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
 	r->sample_losses = sample_losses_open(r->data, r->e, r->at.iteration);
 	r->routers = routers_new(r->e);
 	if (c->o.save)
@@ -388,7 +387,6 @@ train_steps(struct run *r)
 	profile_free(r->profile);
 	timers_free(r->timers);
 	energy_free(r->energy);
-	corpus_log_free(r->corpora);
 	sample_losses_close(r->sample_losses);
 	routers_free(r->routers);
 	return status;
@@ -418,6 +416,10 @@ train(struct run *r, struct err *err)
 	prefetch_start(r->prefetch, r->at.consumed_samples);
 	if (c->o.cuda_graphs)
 		r->replay = replay_new(r->e);
+	if (!c->o.skip_train)
+		r->corpora = corpus_log_open(r->data, r->e, r->at.consumed_samples, err);
+	if (!c->o.skip_train && !r->corpora)
+		return -1;
 	if (comm_agree(COMM_HERE(world), first ? open_outputs(r, err) : 0, err))
 		return -1;
 	status = c->o.skip_train ? loop_evaluate(r) : train_steps(r);
@@ -486,6 +488,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 				: train(&r, &err);
 	if (status < 0)
 		status = leave(world, r.failure, &err);
+	corpus_log_close(r.corpora);
 	prefetch_free(r.prefetch);
 	audit_free(r.audit);
 	replay_free(r.replay);
