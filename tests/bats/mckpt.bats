@@ -470,17 +470,87 @@ stage()
 	mckpt verify deep long grown merged chat mean decayed settled trained megatron >verified
 }
 
-@test "a verb that is killed leaves nothing that opens, and the next one succeeds" {
-	mckpt import -q --dtype fp32 "$hf/llama" a
-	mckpt stack -q --layers 0:4,0:4,0:4,0:4,0:4,0:4,0:4,0:4 a deep
-	for i in $(seq 10); do
-		rm -rf out
-		timeout -s KILL "0.0$((RANDOM % 50 + 10))" mckpt merge -q --method ties --base deep --density 0.5 ./deep ./deep out ||
-			run ! mckpt verify out
+# verbs: each verb that makes a model of others, without mckpt and DST, of what stage_deep makes
+verbs()
+{
+	cat <<-'END'
+		average --merge-style minus-sqrt deep deep deep
+		merge --method ties --base deep --density 0.5 ./deep turned
+		merge --method slerp --t 0.3 deep turned
+		merge --method dare_ties --density 0.5 --base deep turned turned
+		stack --layers 0:32,16:32 --zero-new deep
+		drop-layers --layers 8:16 deep
+		set --rotary-base 5e5 deep
+		set --tie mean deep
+		resize-vocab --old-tokenizer-model old.model --tokenizer-model new.model deep
+		apply-lora deep adapter
+		upcycle --num-experts 2 deep
+		strip --dtype bf16 deep
+		extract --layers 0:16 deep
+	END
+}
+
+# stage_deep: what they read
+stage_deep()
+{
+	seq -f '{"text": "日本語の 文 %g と other words"}' 300 >ja.jsonl
+	for n in old:330 new:380; do
+		mtok train -q --model-type bpe --vocab-size "${n#*:}" --byte-fallback \
+			--soft-vocab-limit -o "${n%:*}.model" ja.jsonl
 	done
-	mckpt merge -q --force --method ties --base deep --density 0.5 ./deep ./deep out
-	mckpt diff deep out >diff
-	[ -z "$(find out -name '.*' -type d)" ]
+	"$B/tests/unit/adapter" 64 >/dev/null
+	mckpt import -q --dtype fp32 "$hf/llama" four
+	mckpt stack -q --layers "$(yes 0:4 | head -n 8 | paste -sd ,)" four deep
+	mckpt stack -q --layers "$(yes 3,2,1,0 | head -n 8 | paste -sd ,)" four turned
+}
+
+# KILLS=10 for ten of each verb
+@test "a verb that is killed leaves nothing that opens, and the next one succeeds" {
+	stage_deep
+	verbs | while read -r verb; do
+		for i in $(seq "${KILLS:-1}"); do
+			rm -rf out
+			# shellcheck disable=SC2086 # a list of words
+			timeout -s KILL "0.0$((RANDOM % 50 + 10))" mckpt ${verb%% *} -q ${verb#* } out >said || :
+			! mckpt info out >info 2>&1 || mckpt verify out
+		done
+		mckpt ${verb%% *} -q --force ${verb#* } out >said 2>&1 || { cat said; exit 1; }
+		mckpt verify out
+		[ -z "$(find out -name '.*' -type d)" ]
+	done
+}
+
+@test "the same command twice gives the same bytes, and of another layout the same tensors" {
+	stage_deep
+	mckpt reshard -q --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+		--data-parallel-size 2 deep ranks
+	verbs | while read -r verb; do
+		for out in first second; do
+			# shellcheck disable=SC2086 # a list of words
+			mckpt ${verb%% *} -q ${verb#* } $out >said
+		done
+		diff -r first second
+		mckpt ${verb%% *} -q $(sed 's/\<deep\>/ranks/g' <<<"${verb#* }") third >said
+		mckpt diff first third >differences
+		rm -r first second third
+	done
+}
+
+@test "a full disk ends a verb with one line, and nothing is published" {
+	unshare -rm true 2>/dev/null || skip "no name space of mounts"
+	stage_deep
+	mkdir disk
+	verbs >list
+	# shellcheck disable=SC2016 # the inner shell expands it
+	unshare -rm sh -c '
+		mount -t tmpfs -o size=512k none disk || exit 1
+		while read -r verb; do
+			mckpt ${verb%% *} -q ${verb#* } disk/out >said 2>err && echo "$verb: succeeds"
+			printf "%s\t%s\t%s\n" "$(wc -l <err)" "$(cat err)" "$(ls -A disk/out)"
+			rm -rf disk/out
+		done <list' >ends
+	[ "$(wc -l <ends)" = "$(wc -l <list)" ]
+	run ! grep -v "^1	mckpt: cannot .*'disk/out/.*: No space left on device	$" ends
 }
 
 @test "a copy records where it comes from" {
