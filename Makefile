@@ -359,9 +359,10 @@ test-tokenizers: $(progs)
 # Megatron-LM itself, whose source is in the directory MEGATRON, resumes what mckpt export writes.
 test-megatron: $(progs)
 	@$(python_with)/megatron_resume.py '$(MEGATRON)'
-# Models made of others beside those of PEFT and mergekit, where PYTHON has them.
+# Models made of others beside those of PEFT, mergekit and others, where PYTHON and the directories
+# have them.
 test-surgery: $(progs)
-	@$(python_with)/surgery.py $(PEERS)
+	@GOLDEN=$(golden) MEGATRON='$(MEGATRON)' $(python_with)/surgery.py $(PEERS)
 # TensorBoard's and W&B's own readers, where PYTHON has tensorboard and wandb 0.19.11.
 test-boards: $(progs)
 	@$(python_with)/boards.py
@@ -456,7 +457,7 @@ clean:
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all  parity-hosts  hosts-mutants' \
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-aarch64  test-gpu  faults N=1000  sim' \
-		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=  test-surgery PYTHON=' \
+		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=  test-surgery PYTHON= MEGATRON=DIR GOLDEN=DIR' \
 		' test-mutations PYTHON= FAMILY=  test-kinds PYTHON= KIND=' \
 		' format  fuzz  bench  published PUBLISHED=FILE  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  bundle BUNDLE_MPI=host|own  deb  sbom  test-packaging' \

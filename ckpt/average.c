@@ -357,7 +357,7 @@ average(struct selection *s, const struct opt_parse *p, const char *save, struct
 		return -1;
 	printf("source\titeration\tweight\n");
 	for (int i = 0; i < d->count; i++)
-		printf("%s\t%lld\t%.10g\n", d->from[i]->path,
+		printf("%s\t%lld\t%.15g\n", d->from[i]->path,
 		    (long long)d->from[i]->state.iteration, s->weight[i]);
 	if (!c->preflight)
 		return derived_write(d, &job, e);

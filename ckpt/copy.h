@@ -53,7 +53,8 @@ struct lock *copy_claim(const struct copy_target *t, struct err *e);
 /* The same checks once more, before the commit: 0 when the lock is held and the target as it was.
  */
 int copy_check(const struct copy_target *t, struct lock *lock, struct err *e);
-/* Opens the sources once more, at the end: -1 when one has another sum than it had. */
+/* Opens the sources once more, at the end: -1 when one has another sum than it had, or when a file
+ * that is mapped was written to, replaced or removed since. */
 int copy_unchanged(const struct provenance_sources *of, struct err *e);
 
 #endif

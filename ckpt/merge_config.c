@@ -4,10 +4,11 @@
 #include "lib/base/str.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 8 };
+enum { DEPTH = 3 /* models, an item, its parameters */ };
 static const size_t file_max = (size_t)1 << 20;
 
 /* A key whose members are being read, or an item of a list. */
@@ -43,45 +44,69 @@ spell(const struct reading *r, const char *key, char out[200])
 	snprintf(out + n, 200 - n, "%.40s", key);
 }
 
-/* Where a value goes. */
+/* The keys that are read. */
+static const struct key {
+	const char *name;
+	enum { TEXT, NUMBER, MEMBERS } holds;
+	size_t at; /* of struct merge_config, or of the last model where the name begins with it */
+} keys[] = {
+	{ "merge_method", TEXT, offsetof(struct merge_config, method) },
+	{ "base_model", TEXT, offsetof(struct merge_config, base) },
+	{ "dtype", TEXT, offsetof(struct merge_config, dtype) },
+	{ "models", MEMBERS, 0 },
+	{ "models.model", TEXT, offsetof(struct merge_model, path) },
+	{ "models.parameters", MEMBERS, 0 },
+	{ "models.parameters.weight", NUMBER, offsetof(struct merge_model, weight) },
+	{ "models.parameters.density", NUMBER, offsetof(struct merge_model, density) },
+	{ "parameters", MEMBERS, 0 },
+	{ "parameters.weight", NUMBER, offsetof(struct merge_config, weight) },
+	{ "parameters.density", NUMBER, offsetof(struct merge_config, density) },
+	{ "parameters.t", NUMBER, offsetof(struct merge_config, t) },
+	{ "parameters.lambda", NUMBER, offsetof(struct merge_config, lambda) },
+	{ "parameters.normalize", TEXT, offsetof(struct merge_config, normalize) },
+	{ "parameters.rescale", TEXT, offsetof(struct merge_config, rescale) },
+};
+
+/* The row of a key; NULL, with the reason, when there is none. */
+static const struct key *
+find_key(const struct reading *r, const char *name)
+{
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (!strcmp(name, keys[i].name))
+			return &keys[i];
+	refuse(r, "is not read of such files", name);
+	return NULL;
+}
+
+/* Where a value goes; a model's keys come after its item. */
 static int
 set_value(struct reading *r, const char *key, const char *value)
 {
 	struct merge_config *c = r->c;
-	struct merge_model none, *m = c->count ? &c->model[c->count - 1] : &none;
-	char name[200], *end;
-	const struct {
-		const char *name, **text;
-		double *number;
-	} row[] = {
-		{ "merge_method", &c->method, NULL },
-		{ "base_model", &c->base, NULL },
-		{ "dtype", &c->dtype, NULL },
-		{ "models.model", &m->path, NULL },
-		{ "models.parameters.weight", NULL, &m->weight },
-		{ "models.parameters.density", NULL, &m->density },
-		{ "parameters.weight", NULL, &c->weight },
-		{ "parameters.density", NULL, &c->density },
-		{ "parameters.t", NULL, &c->t },
-		{ "parameters.lambda", NULL, &c->lambda },
-		{ "parameters.normalize", &c->normalize, NULL },
-		{ "parameters.rescale", &c->rescale, NULL },
-	};
+	const struct key *k;
+	char name[200], *end, *at;
+	double *number;
 
 	spell(r, key, name);
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-		if (strcmp(name, row[i].name))
-			continue;
-		if (row[i].text) {
-			*row[i].text = mem_pool_strndup(&c->pool, value, strlen(value));
-			return 0;
-		}
-		*row[i].number = strtod(value, &end);
-		return *end || !isfinite(*row[i].number)
-		    ? refuse(r, "must be a finite number", name)
-		    : 0;
+	k = find_key(r, name);
+	if (!k)
+		return -1;
+	at = (char *)c;
+	if (!strncmp(name, "models.", 7)) {
+		if (c->count == 0)
+			return refuse(r, "is of no item of the list", name);
+		at = (char *)&c->model[c->count - 1];
 	}
-	return refuse(r, "is not read of such files", name);
+	at += k->at;
+	if (k->holds == MEMBERS)
+		return refuse(r, "must have its members in the next lines", name);
+	if (k->holds == TEXT) {
+		*(const char **)(void *)at = mem_pool_strndup(&c->pool, value, strlen(value));
+		return 0;
+	}
+	number = (double *)(void *)at;
+	*number = strtod(value, &end);
+	return *end || !isfinite(*number) ? refuse(r, "must be a finite number", name) : 0;
 }
 
 /* Removes what surrounds a value: a comment, blanks, quotes. */
@@ -105,11 +130,22 @@ trim_value(char *at)
 	return at;
 }
 
+/* A key whose members are in the next lines, or an item of a list, without a name. */
 static int
 push(struct reading *r, size_t indent, const char *key)
 {
-	if (r->depth == DEPTH)
-		return refuse(r, "too deep", key);
+	const struct key *k;
+	char name[200];
+
+	spell(r, key, name);
+	k = *key ? find_key(r, name) : NULL;
+	if (*key && (!k || k->holds != MEMBERS))
+		return k
+		    ? refuse(r,
+			  "must have its value in its line; a list, such as one of values over "
+			  "layers, is not read",
+			  name)
+		    : -1;
 	r->level[r->depth++] =
 	    (struct level){ indent, mem_pool_strndup(&r->c->pool, key, strlen(key)) };
 	return 0;

@@ -222,7 +222,7 @@ elect(struct votes *v, bool divide, int64_t n)
 	for (int64_t k = 0; k < n; k++)
 		x[k] = x[k] + negative[k] < 0 ? negative[k] : x[k];
 	for (int64_t k = 0; divide && k < n; k++)
-		x[k] /= weights[k] == 0 ? 1 : weights[k];
+		x[k] /= weights[k] + (weights[k] == 0);
 }
 
 struct merge {
@@ -257,7 +257,7 @@ sum_deltas(const struct merged *m, const struct stretch *s, struct votes *v)
 		v->positive[k] /= weights;
 }
 
-/* The base and the sum. Where nothing is added, that is -0, which leaves the sign of a zero. */
+/* The base and the sum. What is subtracted is never -0: a sum of 0 leaves the sign of a zero. */
 static void
 merge_stretch(void *ctx, int64_t at, int64_t n)
 {
@@ -272,7 +272,7 @@ merge_stretch(void *ctx, int64_t at, int64_t n)
 	for (int64_t k = 0; k < n; k++)
 		v.positive[k] *= lambda;
 	for (int64_t k = 0; k < n; k++)
-		dst[k] += v.positive[k] == 0 ? -0.0 : v.positive[k];
+		dst[k] -= 0 - v.positive[k];
 }
 
 static int

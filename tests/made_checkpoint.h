@@ -26,20 +26,24 @@ struct made_checkpoint {
 	bool large;   /* the last one has a number that fp16 cannot hold */
 };
 
-/* Writes one tensor. */
+/* Writes one tensor, some of it at a time. */
 static inline int
 made_tensor(struct ckpt_writer *w, const struct made_checkpoint *m, const char *name, enum dtype t,
     int64_t count, bool large, struct err *e)
 {
-	double *x = mem_alloc((size_t)count, sizeof *x);
-	char *bytes = mem_alloc((size_t)count, dtype_size(t));
-	int rc;
+	enum { AT_ONCE = 1 << 20 };
+	double *x = mem_alloc(AT_ONCE, sizeof *x);
+	char *bytes = mem_alloc(AT_ONCE, dtype_size(t));
+	int rc = 0;
 
-	rng_normal(m->seed, 0, count, rng_stream(name), 0, x);
-	if (large)
-		x[0] = 1e6;
-	dtype_convert(bytes, t, x, DTYPE_F64, count);
-	rc = ckpt_write(w, bytes, e);
+	for (int64_t at = 0, n; at < count && rc == 0; at += n) {
+		n = count - at < AT_ONCE ? count - at : AT_ONCE;
+		rng_normal(m->seed, (uint64_t)at, n, rng_stream(name), 0, x);
+		if (large && at == 0)
+			x[0] = 1e6;
+		dtype_convert(bytes, t, x, DTYPE_F64, n);
+		rc = ckpt_write_part(w, bytes, (uint64_t)n * dtype_size(t), e);
+	}
 	free(x);
 	free(bytes);
 	return rc;

@@ -278,8 +278,8 @@ run/iter_0000007	7	0.5" ]
 		--merge-style minus-sqrt__reverse --merge-output mean2 --merge-save-dtype bfloat16 --output-iteration 9 \
 		--overwrite-merge-output --model-builder gpt --coefficient-seed 3
 	[ "$output" = "source	iteration	weight
-run/iter_0000004	4	0.2928932188
-run/iter_0000007	7	0.7071067812" ]
+run/iter_0000004	4	0.292893218813452
+run/iter_0000007	7	0.707106781186548" ]
 	[ "$(mckpt info mean2 | grep -e '^dtype' -e '^lr' -e state_iteration)" = "dtype	BF16
 state_iteration	9" ]
 	fails 0 "mckpt: the weights sum to 0.5: so much is in every tensor
@@ -463,24 +463,94 @@ stage()
 	[ "$(grep -c '^same$' said)" = 2 ]
 	grep -q '^hf: ok: ' said
 	grep -qx "run/iter_0010000	10000	0.2" said
-	grep -qx "run/iter_0008000	8000	0.5773502692" said
+	grep -qx "run/iter_0008000	8000	0.577350269189626" said
 	head -n 1 rows.tsv | grep -q '^id	piece	from	old_ids	old_pieces	equal_to$'
 	grep -q "^mckpt: 2 tensors: 1 modules with a pair, 0 tensors replaced" notes
 	grep -q ' tokens are in both vocabularies; rows of the others stay as they were$' notes
 	mckpt verify deep long grown merged chat mean decayed settled trained megatron >verified
 }
 
-@test "a verb that is killed leaves nothing that opens, and the next one succeeds" {
-	mckpt import -q --dtype fp32 "$hf/llama" a
-	mckpt stack -q --layers 0:4,0:4,0:4,0:4,0:4,0:4,0:4,0:4 a deep
-	for i in $(seq 10); do
-		rm -rf out
-		timeout -s KILL "0.0$((RANDOM % 50 + 10))" mckpt merge -q --method ties --base deep --density 0.5 ./deep ./deep out ||
-			run ! mckpt verify out
+# verbs: each verb that makes a model of others, without mckpt and DST, of what stage_deep makes
+verbs()
+{
+	cat <<-'END'
+		average --merge-style minus-sqrt deep deep deep
+		merge --method ties --base deep --density 0.5 ./deep turned
+		merge --method slerp --t 0.3 deep turned
+		merge --method dare_ties --density 0.5 --base deep turned turned
+		stack --layers 0:32,16:32 --zero-new deep
+		drop-layers --layers 8:16 deep
+		set --rotary-base 5e5 deep
+		set --tie mean deep
+		resize-vocab --old-tokenizer-model old.model --tokenizer-model new.model deep
+		apply-lora deep adapter
+		upcycle --num-experts 2 deep
+		strip --dtype bf16 deep
+		extract --layers 0:16 deep
+	END
+}
+
+# stage_deep: what they read
+stage_deep()
+{
+	seq -f '{"text": "日本語の 文 %g と other words"}' 300 >ja.jsonl
+	for n in old:330 new:380; do
+		mtok train -q --model-type bpe --vocab-size "${n#*:}" --byte-fallback \
+			--soft-vocab-limit -o "${n%:*}.model" ja.jsonl
 	done
-	mckpt merge -q --force --method ties --base deep --density 0.5 ./deep ./deep out
-	mckpt diff deep out >diff
-	[ -z "$(find out -name '.*' -type d)" ]
+	"$B/tests/unit/adapter" 64 >/dev/null
+	mckpt import -q --dtype fp32 "$hf/llama" four
+	mckpt stack -q --layers "$(yes 0:4 | head -n 8 | paste -sd ,)" four deep
+	mckpt stack -q --layers "$(yes 3,2,1,0 | head -n 8 | paste -sd ,)" four turned
+}
+
+# KILLS=10 for ten of each verb
+@test "a verb that is killed leaves nothing that opens, and the next one succeeds" {
+	stage_deep
+	verbs | while read -r verb; do
+		for i in $(seq "${KILLS:-1}"); do
+			rm -rf out
+			# shellcheck disable=SC2086 # a list of words
+			timeout -s KILL "0.0$((RANDOM % 50 + 10))" mckpt ${verb%% *} -q ${verb#* } out >said || :
+			! mckpt info out >info 2>&1 || mckpt verify out
+		done
+		mckpt ${verb%% *} -q --force ${verb#* } out >said 2>&1 || { cat said; exit 1; }
+		mckpt verify out
+		[ -z "$(find out -name '.*' -type d)" ]
+	done
+}
+
+@test "the same command twice gives the same bytes, and of another layout the same tensors" {
+	stage_deep
+	mckpt reshard -q --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+		--data-parallel-size 2 deep ranks
+	verbs | while read -r verb; do
+		for out in first second; do
+			# shellcheck disable=SC2086 # a list of words
+			mckpt ${verb%% *} -q ${verb#* } $out >said
+		done
+		diff -r first second
+		mckpt ${verb%% *} -q $(sed 's/\<deep\>/ranks/g' <<<"${verb#* }") third >said
+		mckpt diff first third >differences
+		rm -r first second third
+	done
+}
+
+@test "a full disk ends a verb with one line, and nothing is published" {
+	unshare -rm true 2>/dev/null || skip "no name space of mounts"
+	stage_deep
+	mkdir disk
+	verbs >list
+	# shellcheck disable=SC2016 # the inner shell expands it
+	unshare -rm sh -c '
+		mount -t tmpfs -o size=512k none disk || exit 1
+		while read -r verb; do
+			mckpt ${verb%% *} -q ${verb#* } disk/out >said 2>err && echo "$verb: succeeds"
+			printf "%s\t%s\t%s\n" "$(wc -l <err)" "$(cat err)" "$(ls -A disk/out)"
+			rm -rf disk/out
+		done <list' >ends
+	[ "$(wc -l <ends)" = "$(wc -l <list)" ]
+	run ! grep -v "^1	mckpt: cannot .*'disk/out/.*: No space left on device	$" ends
 }
 
 @test "a copy records where it comes from" {

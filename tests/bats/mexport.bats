@@ -441,6 +441,22 @@ give a directory with its weights" mexport owner/model out2
 	[ "$status" = 1 ]
 	[ "$(sed -n 's/.*: \([0-9]*\) of [0-9]* elements of .* differ$/\1/p' <<<"$stderr" |
 		awk '{ n += $1 } END { print n }')" = "$flipped" ]
+	# exchange TENSOR BYTES: the first two stretches of so many bytes of a tensor change places
+	exchange()
+	{
+		local file header at
+		file=$(grep -l "\"$1\"" model-*.safetensors)
+		header=$(od -An -tu8 -N8 "$file" | tr -d ' ')
+		at=$(head -c $((8 + header)) "$file" | tail -c "$header" |
+			sed "s/.*\"$1\":{[^}]*\"data_offsets\":\[\([0-9]*\),.*/\1/")
+		dd if="$file" of=two bs=1 skip=$((8 + header + at)) count=$((2 * $2)) status=none
+		{ tail -c "$2" two; head -c "$2" two; } |
+			dd of="$file" bs=1 seek=$((8 + header + at)) conv=notrunc status=none
+		rm two
+	}
+	# of heads of 8 rows of 64 numbers
+	found "mexport: bad: tensor 'model.layers.1.self_attn.q_proj.weight': 916 of 4096 elements of \
+'decoder.layers.1.self_attention.linear_q.weight' differ" exchange model.layers.1.self_attn.q_proj.weight 1024
 	found "mexport: bad: 1 shard is missing: model-00003-of-00008.safetensors" \
 		rm model-00003-of-00008.safetensors
 	found "mexport: bad/model.safetensors.index.json: tensor 'model.norm.weight' is in \
@@ -452,6 +468,11 @@ mexport: bad/config.json: eos is not the tokenizer's, 2" sed -i 's/"eos_token_id
 		sed -i 's/1e-05/1e-06/' config.json
 	found "mexport: bad/config.json: \"rope_theta\" is 10001.0, must be 10000.0" \
 		sed -i '/^  "rope_theta"/s/10000/10001/' config.json
+	found "mexport: bad/tokenizer.json: \"model\" is another one
+mexport: bad/tokenizer.json: 2 of 400 ids are of other pieces, 259 first
+mexport: bad/tokenizer.json: the text of all pieces has other ids
+mexport: bad/tokenizer.json: 6 of 1000 texts have other ids, number 94 first" \
+		sed -i 's/"at":259,"he":260/"at":260,"he":259/' tokenizer.json
 	found "mexport: bad/tokenizer.json: \"model\" is another one
 mexport: bad/tokenizer.json: 4 of 400 pieces have other ids, that of 259 first
 mexport: bad/tokenizer.json: the text of all pieces has other ids

@@ -1135,12 +1135,13 @@ mtrain: no --gpu: 0."*" GiB a rank, in fp32" ]]
 
 @test "--save-hf-interval and --save-hook: processes of their own, which change nothing of the run" {
 	options="--config tiny.conf --mock-data --train-iters 4 --eval-iters 0"
-	mtrain -q $options --metrics-file plain.jsonl >/dev/null
+	mtrain -q $options --metrics-file plain.jsonl --save P --save-interval 2 >/dev/null
 	mpirun -np 1 mtrain $options --metrics-file m.jsonl --save S --save-interval 2 \
 		--save-hf-interval 2 \
 		--save-hook 'echo printed; mpirun -np 1 echo "$1" >>ranks; exit 5' >/dev/null 2>log
 	steps='s/.*\("lm_loss": [^,]*\),.*\("grad_norm": [^,]*\),.*/\1 \2/p'
 	[ "$(sed -n "$steps" plain.jsonl)" = "$(sed -n "$steps" m.jsonl)" ]
+	cmp {P,S}/iter_0000004/pieces-00000.safetensors
 	for _ in $(seq 100); do
 		[ "$(wc -l <ranks 2>/dev/null)" = 2 ] && [ -e S/hf/iter_0000004 ] && break
 		sleep 0.1

@@ -44,7 +44,7 @@ write_adapter(const char *members, const struct tensor_of *t)
 {
 	struct str text = { 0 };
 	struct safetensors_writer *w;
-	float *x = mem_alloc(ROWS * HIDDEN, sizeof *x);
+	float *x;
 	struct err e;
 
 	CHECK(io_mkdir_p("adapter", &e) == 0);
@@ -58,11 +58,12 @@ write_adapter(const char *members, const struct tensor_of *t)
 	for (int i = 0; t[i].name; i++) {
 		int64_t n = t[i].shape[0] * (t[i].ndim > 1 ? t[i].shape[1] : 1);
 
+		x = mem_alloc((size_t)n, sizeof *x);
 		draw(t[i].name, n, x);
 		CHECK(safetensors_write(w, x, (size_t)n * sizeof *x, &e) == 0);
+		free(x);
 	}
 	CHECK(safetensors_commit(w, &e) == 0);
-	free(x);
 }
 
 /* What is made of a base; NULL with the reason. */
@@ -263,12 +264,17 @@ test_refused(void)
 	CHECK(!io_exists("out"));
 }
 
-/* Writes ./adapter for queries of layer 1 of a model of this width. */
+/* Writes ./adapter for queries of layer 0 of a model of this width. */
 static int
 make_adapter(int64_t width)
 {
-	const struct tensor_of wide[] = { { q_a, 2, { RANK, width } }, { q_b, 2, { width, RANK } },
-		{ NULL, 0, { 0 } } };
+	const struct tensor_of wide[] = {
+		{ "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", 2,
+		    { RANK, width } },
+		{ "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight", 2,
+		    { width, RANK } },
+		{ NULL, 0, { 0 } }
+	};
 
 	write_adapter("", wide);
 	return check_done();

@@ -14,6 +14,8 @@
 #include "tests/sized_model.h"
 #include "tests/tiny_bpe.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct opt no_opts[] = { { .type = OPT_END_TYPE } };
@@ -271,6 +273,52 @@ test_refused(void)
 	CHECK_STR(
 	    e.msg, "'a/iter_0000007/x/y' is the source 'a', or inside it; give another directory");
 	CHECK(!io_exists("out") && !io_exists("a/iter_0000007/x"));
+}
+
+/* A file that is replaced or written to after some of it was read, under the same name and with the
+ * same sums of the manifest; and a source that is another checkpoint now. */
+static void
+test_changed(void)
+{
+	static const char *const path[] = { "changing", NULL };
+	static const char file[] = "changing/iter_0000007/pieces-00000.safetensors";
+	static const struct layered_rule all = { .layers = ":" };
+	const struct derived_job job = job_of(&derived_layered, &all, path);
+	struct model_config c = tiny(2);
+	static const char *const want[] = {
+		"changing/iter_0000007/pieces-00000.safetensors: was written to while it was open",
+		"changing/iter_0000007/pieces-00000.safetensors: was replaced while it was open: "
+		"this run reads on in the old file, and another would read the new one",
+		"changing/iter_0000007: has changed while it was read"
+	};
+
+	for (int how = 0; how < 3; how++) {
+		struct source_tensor *t;
+		struct derived *d;
+		struct err e = { "" };
+		char *text;
+		size_t len;
+		float *x = mem_alloc(131 * 16, sizeof *x);
+
+		make("changing", &c, 1, DTYPE_F32);
+		io_remove_tree("out", NULL);
+		d = derived_open(&job, &e);
+		CHECK(d && source_tensors(&d->s, &t) > 0);
+		CHECK(source_read(&d->s, &t[0].part, DTYPE_F32, x, &e) == 0);
+		CHECK(io_read_file(file, 0, &text, &len, &e) == 0);
+		if (how == 0)
+			CHECK(utimensat(AT_FDCWD, file, NULL, 0) == 0);
+		else if (how == 1)
+			CHECK(io_write_file(file, text, len, &e) == 0);
+		else
+			make("changing", &c, 2, DTYPE_F32);
+		CHECK(derived_write(d, &job, &e) < 0);
+		CHECK_STR(e.msg, want[how]);
+		CHECK(!io_exists("out/iter_0000007"));
+		free(text);
+		free(t);
+		free(x);
+	}
 }
 
 /* --- layers ----------------------------------------------------------------------------------- */
@@ -533,7 +581,10 @@ test_permuted(void)
 	const struct resized_rule same = { .before = &all_pieces, .after = &all_pieces },
 				  there = { .before = &all_pieces, .after = &permuted_pieces },
 				  back = { .before = &permuted_pieces, .after = &all_pieces };
-	const char *const path[] = { "permuted", NULL };
+	static const double weight[] = { 0.5, 0.5 };
+	const struct average_rule mean = { weight, DTYPE_NONE, -1 };
+	const char *const path[] = { "permuted", NULL },
+			  *const both[] = { "permuted", "again", NULL };
 	int64_t n, h = 16;
 	double *x, *y;
 	struct err e;
@@ -554,6 +605,13 @@ test_permuted(void)
 	/* the checkpoint says which tokenizer it is of now */
 	CHECK(run(&derived_resized, &there, path, &e) < 0);
 	CHECK(strstr(e.msg, "permuted/iter_0000007: the old tokenizer has hash ") == e.msg);
+	write_as("again", &derived_resized, &back, "permuted");
+	CHECK(run(&derived_averaged, &mean, both, &e) < 0);
+	CHECK(
+	    strstr(e.msg,
+		"'permuted/iter_0000007' and 'again/iter_0000007' are of different tokenizers: ") ==
+	    e.msg);
+	CHECK(!io_exists("out"));
 }
 
 /* The tokens of some bytes by the first `count` ones: of the pairs that have a token the one of the
@@ -808,6 +866,7 @@ main(void)
 	test_sum();
 	test_memory();
 	test_refused();
+	test_changed();
 	test_layers();
 	test_zero_new();
 	test_patterns();
