@@ -393,6 +393,21 @@ check_offload(const struct run_plan *plan, struct err *e)
 	    share);
 }
 
+/* The loss of the balance counts as often as that of the tokens, however many ranks have these. */
+static void
+note_balance(const struct run_plan *plan, struct str *notes)
+{
+	int64_t ranks = plan->layout.data_parallel_size;
+	double coefficient = plan->model.moe_aux_loss_coeff;
+
+	if (model_balances_globally(&plan->model) && coefficient > 0 && ranks > 1)
+		str_addf(notes,
+		    "--moe-aux-loss-coeff %g: Megatron-LM divides gradients of global_aux_loss by "
+		    "the number of data ranks: --moe-aux-loss-coeff %g is the same with %lld of "
+		    "them\n",
+		    coefficient, coefficient / (double)ranks, (long long)ranks);
+}
+
 /* What changes nothing here, and what costs much. */
 static void
 note_effects(const struct run_plan *plan, struct str *notes)
@@ -400,6 +415,7 @@ note_effects(const struct run_plan *plan, struct str *notes)
 	const struct train_shape *s = &plan->shape;
 	long long data_ranks = layout_data_ranks(&plan->layout), n = s->num_microbatches;
 
+	note_balance(plan, notes);
 	if (s->recompute.modules & RECOMPUTE_CORE_ATTN)
 		str_adds(notes,
 		    "--recompute-modules core_attn: changes nothing: attention is always "
