@@ -282,8 +282,6 @@ before the first step), --no-manual-gc-eval (there is no garbage collector)"* ]]
 @test "layers that leave: what they exclude, and what the host keeps of them" {
 	fails 2 "--cpu-offloading-num-layers 2: must be less than --num-layers 2" --mock-data \
 		--cpu-offloading-num-layers 2
-	fails 2 "--qk-clip: is not supported with --cpu-offloading-num-layers" --mock-data --qk-clip \
-		--disable-bias-linear --cpu-offloading-num-layers 1
 	plan()
 	{
 		mtrain -q --config tiny.conf --mock-data --num-layers 6 --cpu-offloading-num-layers 5 \
