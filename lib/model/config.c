@@ -127,6 +127,12 @@ model_router_losses(const struct model_config *c)
 		(c->moe_aux_loss_coeff > 0 && c->moe_router_load_balancing_type != BALANCING_NONE));
 }
 
+bool
+model_balances_globally(const struct model_config *c)
+{
+	return c->num_experts && c->moe_router_load_balancing_type == BALANCING_GLOBAL_AUX_LOSS;
+}
+
 double
 model_norm_shift(const struct model_config *c)
 {
@@ -408,7 +414,7 @@ check_experts(const struct model_config *c, struct err *e)
 	if (c->moe_router_load_balancing_type >= BALANCING_BUILT)
 		return err_set(e,
 		    "--moe-router-load-balancing-type %s: is not supported: must be aux_loss, "
-		    "seq_aux_loss or none%s",
+		    "seq_aux_loss, global_aux_loss or none%s",
 		    balancing_names[c->moe_router_load_balancing_type],
 		    alone ? "; with --moe-router-topk 1 these need --moe-router-pre-softmax" : "");
 	if (c->moe_router_topk > c->num_experts)

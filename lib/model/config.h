@@ -55,15 +55,16 @@ enum {
 	ROUTER_KEPT = ROUTER_SUMS,
 	ROUTER_COLUMNS
 };
-/* The tokens among which experts are balanced by a loss: those of a micro batch, or of each of its
- * sequences. Those from BALANCING_BUILT on are known and refused. */
+/* The tokens among which experts are balanced by a loss: those of a micro batch, of each of its
+ * sequences, or of the micro batches of all data ranks in the step so far. Those from
+ * BALANCING_BUILT on are known and refused. */
 enum balancing {
 	BALANCING_AUX_LOSS,
 	BALANCING_SEQ_AUX_LOSS,
 	BALANCING_NONE,
+	BALANCING_GLOBAL_AUX_LOSS,
 	BALANCING_BUILT,
-	BALANCING_GLOBAL = BALANCING_BUILT,
-	BALANCING_SINKHORN,
+	BALANCING_SINKHORN = BALANCING_BUILT,
 	BALANCING_QUANTILE
 };
 /* The most groups of experts: a GPU compares them in one warp. */
@@ -151,6 +152,8 @@ int64_t model_expert_layers(const struct model_config *c);
 double model_topk_scale(const struct model_config *c);
 /* Whether routers have losses of their own, of their balance or their logits. */
 bool model_router_losses(const struct model_config *c);
+/* Whether one of these counts the loads of all data ranks in a step. */
+bool model_balances_globally(const struct model_config *c);
 /* What is added to the stored weights of norms. */
 double model_norm_shift(const struct model_config *c);
 /* 0.1 mscale ln(factor) + 1, or 1 up to a factor of 1: what multiplies cosines and sines, or, of

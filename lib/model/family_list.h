@@ -31,6 +31,7 @@
 	DO(ministral3) \
 	DO(cohere2) \
 	DO(qwen2_moe) \
+	DO(deepseek_v2) \
 	DO(deepseek_v3) \
 	DO(gpt_oss)
 

@@ -324,13 +324,15 @@
 	   moe_router_load_balancing_type, balancing_names, "aux_loss", \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
 	   "what --moe-aux-loss-coeff balances the load of experts over: the tokens of a micro " \
-	   "batch (aux_loss), or each sequence (seq_aux_loss); the last three are not supported", \
+	   "batch (aux_loss), each sequence (seq_aux_loss), or all micro batches of all data " \
+	   "ranks in the step so far (global_aux_loss); the last two are not supported", \
 	   .needs = "num-experts") \
 	DO(NUM, S, M, "moe-aux-loss-coeff", moe_aux_loss_coeff, 0, INFINITY, "0", \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
 	   "weight of the loss that balances the load of experts", \
 	   .needs = "num-experts&moe-router-load-balancing-type=aux_loss|" \
-	            "moe-router-load-balancing-type=seq_aux_loss") \
+	            "moe-router-load-balancing-type=seq_aux_loss|" \
+	            "moe-router-load-balancing-type=global_aux_loss") \
 	DO(NUM, S, M, "moe-z-loss-coeff", moe_z_loss_coeff, 0, INFINITY, NULL, \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
 	   "weight of the mean square of the router's log-sum-exp", .needs = "num-experts") \

@@ -42,6 +42,9 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 		return (struct use){ l->context_parallel_size, c->num_experts > 0, false };
 	case GPU_DATA: return (struct use){ layout_data_ranks(l), true, messages };
 	case GPU_PIPELINE: return (struct use){ stages, s->fp8.format != FP8_NONE, !overlap };
+	case GPU_STAGE:
+		return (struct use){ model_balances_globally(c) ? layout_world(l) / stages : 1,
+			true, false };
 	case GPU_EXPERTS:
 		return (struct use){ c->num_experts ? layout_expert_holders(l) : 1, true,
 			matrices && layout_expert_slices(l) > 1 };
@@ -71,6 +74,7 @@ gpu_group_blocks(enum gpu_group g, const struct train_shape *s)
 	case GPU_DATA:
 	case GPU_EXPERT_DATA: return OVERLAPPED;
 	case GPU_PIPELINE:
+	case GPU_STAGE:
 	case GPU_HEADS:
 	case GPU_TABLE:
 	case GPU_INSTANCE:

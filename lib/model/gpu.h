@@ -25,6 +25,7 @@ enum gpu_group {
 	GPU_CONTEXT,
 	GPU_DATA,
 	GPU_PIPELINE,
+	GPU_STAGE, /* all ranks of a stage, whose routers count the loads of all */
 	GPU_EXPERTS,
 	GPU_EXPERT_DATA,
 	GPU_HEADS,    /* tensor ranks with copies of one group of keys and values */

@@ -366,24 +366,16 @@ resolve_shape(
 	return 0;
 }
 
-/* Scores have to be dot products of what the weights give, of positions that one rank holds, and
- * kept until a pass is over. */
+/* Scores have to grow with the weights that shrink: norms of heads come after these, and those of
+ * latents before them. */
 static int
 check_clip(const struct run_plan *plan, struct err *e)
 {
-	const struct train_shape *s = &plan->shape;
-	const char *other = plan->model.multi_latent_attention ? "--multi-latent-attention"
-	    : plan->model.qk_layernorm                         ? "--qk-layernorm"
-	    : plan->model.qkv_bias                             ? "biases of q and k"
-	    : plan->layout.context_parallel_size > 1           ? "--context-parallel-size"
-	    : s->reset_attention_mask                          ? "--reset-attention-mask"
-	    : s->recompute.granularity == RECOMPUTE_FULL       ? "--recompute-granularity full"
-	    : s->optimizer_offload > 0                         ? "--optimizer-cpu-offload"
-	    : s->offloaded_layers                              ? "--cpu-offloading-num-layers"
-	    : s->optim.low_bits ? "--use-precision-aware-optimizer and --bf16"
-				: NULL;
+	bool normed = plan->model.qk_layernorm && !plan->model.multi_latent_attention;
 
-	return s->qk_clip && other ? err_set(e, "--qk-clip: is not supported with %s", other) : 0;
+	return plan->shape.qk_clip && normed
+	    ? err_set(e, "--qk-clip: is not supported with --qk-layernorm")
+	    : 0;
 }
 
 /* A device and a host may round differently, and copies of a tied table must stay equal. */
@@ -401,6 +393,21 @@ check_offload(const struct run_plan *plan, struct err *e)
 	    share);
 }
 
+/* The loss of the balance counts as often as that of the tokens, however many ranks have these. */
+static void
+note_balance(const struct run_plan *plan, struct str *notes)
+{
+	int64_t ranks = plan->layout.data_parallel_size;
+	double coefficient = plan->model.moe_aux_loss_coeff;
+
+	if (model_balances_globally(&plan->model) && coefficient > 0 && ranks > 1)
+		str_addf(notes,
+		    "--moe-aux-loss-coeff %g: Megatron-LM divides gradients of global_aux_loss by "
+		    "the number of data ranks: --moe-aux-loss-coeff %g is the same with %lld of "
+		    "them\n",
+		    coefficient, coefficient / (double)ranks, (long long)ranks);
+}
+
 /* What changes nothing here, and what costs much. */
 static void
 note_effects(const struct run_plan *plan, struct str *notes)
@@ -408,6 +415,7 @@ note_effects(const struct run_plan *plan, struct str *notes)
 	const struct train_shape *s = &plan->shape;
 	long long data_ranks = layout_data_ranks(&plan->layout), n = s->num_microbatches;
 
+	note_balance(plan, notes);
 	if (s->recompute.modules & RECOMPUTE_CORE_ATTN)
 		str_adds(notes,
 		    "--recompute-modules core_attn: changes nothing: attention is always "

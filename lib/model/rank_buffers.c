@@ -117,6 +117,10 @@ state_run(struct buffer_list *to, const struct sizes *z, const struct rank_share
 		/* of every layer with experts: their loads, and the sums of its losses */
 		{ "router sums", BUF_ROUTER_SUMS, RUN, z->trains && c->num_experts, F64,
 		    { model_expert_layers(c), c->num_experts + ROUTER_COLUMNS } },
+		/* of each of these layers, of all data ranks in the micro batches of the step */
+		{ "loads of the step", BUF_ROUTER_LOADS, RUN,
+		    z->trains && model_balances_globally(c), F64,
+		    { model_expert_layers(c), c->num_experts } },
 	};
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);

@@ -514,6 +514,26 @@ column()
 	[ "$(wc -l <plans)" -gt 1000 ]
 }
 
+@test "published GPT-OSS and DeepSeek-V3: their parameters, and whether a layout fits" {
+	published() {
+		local verb=$1 model=$2
+		shift 2
+		mplan "$verb" -q --model "$TOP/tests/golden/published/$model.json" --seq-length 4096 --bf16 "$@"
+	}
+	while read -r model parameters; do
+		run -0 published check "$model" --world-size 1
+		[[ "$output" == "ok: $parameters parameters on 1 ranks: "* ]]
+	done <<-END
+		gpt-oss-20b 20914757184
+		gpt-oss-120b 116829156672
+		deepseek-v3 671026419200
+	END
+	run -0 published search gpt-oss-20b --world-size 8 --gpu h100 --global-batch-size 1024 --top 1
+	[ "$(column 10 <<<"$output" | tail -n 1)" = fits ]
+	run -1 published search gpt-oss-120b --world-size 8 --gpu h100 --global-batch-size 1024
+	[[ "$output" == "mplan: none of "*" legal layouts of 8 ranks fits 79.2 GiB, whatever is sharded, recomputed or kept on the host: the smallest plan needs "* ]]
+}
+
 @test "search: context ranks that are typed are in every plan, and cost traffic" {
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 \
 		--global-batch-size 64 --context-parallel-size 4 --cp-comm-type a2a \

@@ -282,8 +282,6 @@ before the first step), --no-manual-gc-eval (there is no garbage collector)"* ]]
 @test "layers that leave: what they exclude, and what the host keeps of them" {
 	fails 2 "--cpu-offloading-num-layers 2: must be less than --num-layers 2" --mock-data \
 		--cpu-offloading-num-layers 2
-	fails 2 "--qk-clip: is not supported with --cpu-offloading-num-layers" --mock-data --qk-clip \
-		--disable-bias-linear --cpu-offloading-num-layers 1
 	plan()
 	{
 		mtrain -q --config tiny.conf --mock-data --num-layers 6 --cpu-offloading-num-layers 5 \
@@ -383,8 +381,11 @@ tunes speed or memory), --use-mpi (communication is MPI between CPUs and NCCL be
 
 @test "experts: rules of options and layouts, and what is not supported" {
 	experts="--disable-bias-linear --num-experts 8 --mock-data"
-	fails 2 "--moe-router-load-balancing-type global_aux_loss: is not supported: must be aux_loss, \
-seq_aux_loss or none" $experts --moe-router-load-balancing-type global_aux_loss
+	fails 2 "--moe-router-load-balancing-type sinkhorn: is not supported: must be aux_loss, \
+seq_aux_loss, global_aux_loss or none" $experts --moe-router-load-balancing-type sinkhorn
+	run -0 --separate-stderr mtrain $experts --config tiny.conf --dry-run --world-size 2 \
+		--moe-router-load-balancing-type global_aux_loss --moe-aux-loss-coeff 0.02
+	[[ "$stderr" == *"global_aux_loss by the number of data ranks: --moe-aux-loss-coeff 0.01 is the same with 2 of them"* ]]
 	fails 2 "--expert-model-parallel-size 2: needs --num-experts" \
 		--expert-model-parallel-size 2 --mock-data
 	fails 2 "--expert-tensor-parallel-size 2, that of --tensor-model-parallel-size: must divide \

@@ -361,6 +361,16 @@ def deepseek_v3(r, i):
     return s
 
 
+def deepseek_v2(r, i):
+    """By parts of the softmax, of which the largest is that of a group. transformers reads what rotates as complex numbers in
+    place, so that they begin at even elements."""
+    s = deepseek_v3(r, i)
+    del s["num_mtp_layers"]
+    for key in ("qk_nope_head_dim", "kv_lora_rank"):
+        s[key] += s[key] % 2
+    return {**s, "topk_method": "group_limited_greedy" if s["n_group"] > 1 else "greedy"}
+
+
 def gpt_oss(r, i):
     """Bounds that some activations reach, and a model whose down projections are square."""
     s, (experts, members) = sizes(r, i), router(r, i)
@@ -378,7 +388,8 @@ FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
             "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3,
             "smollm3": smollm3, "exaone4": exaone4, "granite": granite, "ministral3": ministral3,
-            "cohere2": cohere2, "qwen2_moe": qwen2_moe, "deepseek_v3": deepseek_v3, "gpt_oss": gpt_oss}
+            "cohere2": cohere2, "qwen2_moe": qwen2_moe, "deepseek_v2": deepseek_v2,
+            "deepseek_v3": deepseek_v3, "gpt_oss": gpt_oss}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------

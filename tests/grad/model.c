@@ -114,6 +114,9 @@ static const char *const cases[] = {
 		"activation-func-clamp-value 7\nlinear-biases qkv proj mlp\n"
 		"softmax-type learnable\nwindow-size 3\nwindow-attn-skip-freq 2\n"
 		"moe-aux-loss-coeff 0.3\nattention-dropout 0\nhidden-dropout 0\n",
+	EXPERTS "swiglu\nnum-experts 5\nmoe-router-topk 2\nmoe-router-score-function sigmoid\n"
+		"moe-aux-loss-coeff 0.3\nmoe-router-load-balancing-type global_aux_loss\n"
+		"recompute-granularity full\nattention-dropout 0\nhidden-dropout 0\n",
 	EXPERTS "num-experts 3\nmoe-router-topk 2\nactivation gelu-erf\nlinear-biases mlp\n"
 		"moe-layer-freq [0,1]\nmoe-expert-capacity-factor 0.7\n"
 		"recompute-granularity full\nattention-dropout 0\nhidden-dropout 0.1\n",

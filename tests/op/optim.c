@@ -482,6 +482,61 @@ parts_by_hand(const struct backend *backend)
 	backend->close(r.d);
 }
 
+/* Weights of bf16 are the rounded masters. */
+static double *
+shrunk_by(const struct backend *b, enum dtype act)
+{
+	double *x = numbers(1, 300), *out;
+	struct side s = side_open(b, act);
+	struct shrink call = { .master = put(&s, tensor_1d(NULL, s.real, 300), x),
+		.weight = put(&s, tensor_1d(NULL, act, 300), x),
+		.factor = 0.375 };
+
+	s.r.st->ops->shrink(s.r.st, &call);
+	out = take(&s, call.weight);
+	rig_take(&s.r, call.master, NULL);
+	b->close(s.r.d);
+	free(x);
+	return out;
+}
+
+static void
+test_shrink(const struct backend *b)
+{
+	for (int i = 0; i < 2; i++) {
+		enum dtype act = i ? DTYPE_BF16 : DTYPE_F32;
+		double *have = shrunk_by(b, act), *want = shrunk_by(&backend_cpu, DTYPE_F64);
+
+		side_compare("shrunk", i, (const double *[]){ have, want }, 300, i ? 1e-2 : 1e-7);
+		free(have);
+		free(want);
+	}
+}
+
+/* A factor near 1 is lost in bf16, and kept by the low bits. */
+static void
+shrink_by_hand(const struct backend *backend)
+{
+	struct rig r = rig_open(backend, DTYPE_F64);
+	struct stream *st = r.st;
+	double master[2] = { 3, -0.5 }, weight[2];
+	uint16_t high[1] = { 0x3f80 }, low[1] = { 0 };
+	struct shrink whole = { .master = tensor_1d(master, DTYPE_F64, 2),
+		.weight = tensor_1d(weight, DTYPE_F64, 2),
+		.factor = 0.5 };
+	struct shrink parts = { .master = tensor_1d(high, DTYPE_BF16, 1),
+		.low_bits = tensor_1d(low, DTYPE_U16, 1),
+		.factor = 1 - 0x1p-12 };
+
+	st->ops->shrink(st, &whole);
+	CHECK(master[0] == 1.5 && master[1] == -0.25);
+	CHECK(!memcmp(master, weight, sizeof master));
+	st->ops->shrink(st, &parts);
+	CHECK(high[0] == 0x3f80);
+	CHECK_NEAR(dtype_f32_from_parts(high[0], low[0]), 1 - 0x1p-12, 1e-9);
+	backend->close(r.d);
+}
+
 /* --- time: 0 master, 1 and 2 moments, 3 gradient, 4 weight ------------------------------------ */
 
 static void
@@ -526,6 +581,8 @@ const struct op_case cases[] = {
 	CHECKED(CASE_BOTH, test_balance),
 	CHECKED(CASE_CPU, balance_by_hand),
 	CHECKED(CASE_CPU, parts_by_hand),
+	CHECKED(CASE_BOTH, test_shrink),
+	CHECKED(CASE_CPU, shrink_by_hand),
 	{ &adamw_test, CASE_TIME, .rows = 1 << 24 },
 	{ 0 },
 };

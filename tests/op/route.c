@@ -11,6 +11,7 @@ struct routing_case {
 	int64_t ranges, slices;     /* of experts on the same ranks, and of each; 0 as 1 */
 	int64_t groups, group_topk, group_scores;
 	double scale; /* 0 as 1 */
+	bool total;   /* loads are added up, of one scope */
 };
 
 static const struct routing_case routings[] = {
@@ -36,12 +37,14 @@ static const struct routing_case routings[] = {
 	{ 515, 160, 6, 3, ROUTE_PRE_SOFTMAX, false, false, false, 1, 1, 8, 3, 1, 16 },
 	{ 515, 160, 6, 3, ROUTE_PRE_SOFTMAX, false, false, true, 1, 1, 32, 6, 3, 16 },
 	{ 515, 1000, 6, 1, ROUTE_SOFTMAX, false, false, true, 1, 1, 5, 2, 3, 2 },
+	{ 5, 4, 2, 1, ROUTE_PRE_SOFTMAX, .total = true },
+	{ 515, 300, 8, 1, ROUTE_SIGMOID, true, .total = true },
 };
 
 /* What a case makes: by the names of struct route and struct route_grad. */
-enum { CHOICE, PLACE, COUNTS, LOAD, WEIGHT, DLOGITS, DBIAS, SUMS, MADE };
+enum { CHOICE, PLACE, COUNTS, LOAD, WEIGHT, DLOGITS, DBIAS, SUMS, TOTAL, MADE };
 static const char *const made_name[MADE] = { "choices", "places", "counts", "loads", "weights",
-	"gradients", "gradients of biases", "sums" };
+	"gradients", "gradients of biases", "sums", "totals of loads" };
 
 struct routed {
 	double *made[MADE];
@@ -68,6 +71,17 @@ logits_of(const struct routing_case *c)
 			z[i] = -INFINITY;
 	}
 	return z;
+}
+
+/* Loads of earlier micro batches. */
+static double *
+counted(int64_t experts)
+{
+	double *x = mem_alloc((size_t)experts, sizeof *x);
+
+	for (int64_t i = 0; i < experts; i++)
+		x[i] = (double)(i % 7);
+	return x;
 }
 
 /* Any experts, in rising order. */
@@ -129,9 +143,10 @@ routed_by(const struct backend *b, enum dtype act, const struct routing_case *c)
 	struct side s = side_open(b, act);
 	double *zeros = mem_zalloc(
 		   (size_t)(c->rows * c->experts * int64_max(1, c->slices) + 5), sizeof *zeros),
-	       *dweight = numbers(4, c->rows * c->topk);
+	       *dweight = numbers(4, c->rows * c->topk), *earlier = counted(c->experts);
 	struct route r = route_call(&s, c, zeros);
 	struct route_grad g = { .fwd = r,
+		.total = put(&s, tensor_1d(NULL, DTYPE_F64, c->experts), c->total ? earlier : NULL),
 		.dweight = put(&s, tensor_2d(NULL, s.real, c->rows, c->topk), dweight),
 		.dlogits = put(&s, tensor_2d(NULL, s.real, c->rows, c->experts), zeros),
 		.dbias = put(&s, tensor_1d(NULL, s.real, c->experts), c->bias ? zeros : NULL),
@@ -156,13 +171,57 @@ routed_by(const struct backend *b, enum dtype act, const struct routing_case *c)
 	keep(&s, &out, SUMS, g.sums);
 	if (c->bias)
 		keep(&s, &out, DBIAS, g.dbias);
+	if (c->total)
+		keep(&s, &out, TOTAL, g.total);
 	rig_take(&s.r, r.logits, NULL);
 	rig_take(&s.r, r.bias, NULL);
 	rig_take(&s.r, g.dweight, NULL);
 	b->close(s.r.d);
 	free(zeros);
 	free(dweight);
+	free(earlier);
 	return out;
+}
+
+/* The mean of the loads of two micro batches is what the second one is balanced by: gradients of a
+ * total, and of the same mean as the load of a scope. */
+static void
+mean_by_hand(const struct backend *backend)
+{
+	enum { ROWS = 2, EXPERTS = 2, ALL = ROWS * EXPERTS };
+	struct rig r = rig_open(backend, DTYPE_F64);
+	struct stream *st = r.st;
+	double z[ALL] = { 0.3, -0.2, 0.1, 0.4 }, dw[ROWS] = { 0, 0 }, w[ROWS],
+	       total[EXPERTS] = { 6, 2 }, sums[2][EXPERTS + 5] = { { 0 } }, dz[2][ALL];
+	int32_t topk[ROWS], place[ROWS], counts[EXPERTS], load[EXPERTS];
+	/* (6 + 0, 2 + 4) of two loads of four rows, and (2, 2) of one */
+	static const int32_t loads[2][EXPERTS] = { { 0, 4 }, { 2, 2 } };
+	struct route_grad g = { .fwd = { .logits = tensor_2d(z, DTYPE_F64, ROWS, EXPERTS),
+				    .topk = tensor_2d(topk, DTYPE_I32, ROWS, 1),
+				    .weight = tensor_2d(w, DTYPE_F64, ROWS, 1),
+				    .permutation = tensor_2d(place, DTYPE_I32, ROWS, 1),
+				    .counts = tensor_2d(counts, DTYPE_I32, 1, EXPERTS),
+				    .load = tensor_2d(load, DTYPE_I32, 1, EXPERTS),
+				    .score = ROUTE_PRE_SOFTMAX,
+				    .scale = 1 },
+		.dweight = tensor_2d(dw, DTYPE_F64, ROWS, 1),
+		.received = tensor_2d(counts, DTYPE_I32, 1, EXPERTS),
+		.round = ROWS,
+		.balance = 0.5 };
+
+	st->ops->route(st, &g.fwd);
+	for (int i = 0; i < 2; i++) {
+		memcpy(load, loads[i], sizeof load);
+		g.total = tensor_1d(i ? NULL : total, DTYPE_F64, EXPERTS);
+		g.dlogits = tensor_2d(dz[i], DTYPE_F64, ROWS, EXPERTS);
+		g.sums = tensor_1d(sums[i], DTYPE_F64, EXPERTS + 5);
+		st->ops->route_grad(st, &g);
+	}
+	CHECK(total[0] == 6 && total[1] == 6);
+	for (int i = 0; i < ALL; i++)
+		CHECK_NEAR(dz[0][i], dz[1][i], 1e-15);
+	CHECK_NEAR(sums[0][EXPERTS], sums[1][EXPERTS], 1e-15);
+	backend->close(r.d);
 }
 
 /* Numbers of experts and rows are exact. A gradient has differences of loads from their mean, which
@@ -170,7 +229,7 @@ routed_by(const struct backend *b, enum dtype act, const struct routing_case *c)
 static void
 test_routing(const struct backend *b, int number)
 {
-	static const double limit[MADE] = { 0, 0, 0, 0, 2e-6, 5e-4, 0, 1e-5 };
+	static const double limit[MADE] = { 0, 0, 0, 0, 2e-6, 5e-4, 0, 1e-5, 0 };
 	const struct routing_case *c = &routings[number];
 	struct routed have = routed_by(b, DTYPE_F32, c), again = routed_by(b, DTYPE_F32, c),
 		      want = routed_by(&backend_cpu, DTYPE_F64, c);
@@ -858,6 +917,7 @@ const struct op_case cases[] = {
 	CHECKED(CASE_BOTH, test_places),
 	CHECKED(CASE_BOTH, test_rows),
 	CHECKED(CASE_CPU, by_hand),
+	CHECKED(CASE_CPU, mean_by_hand),
 	{ &routed_test, CASE_TIME, .rows = 8192, .columns = 2048, .inner = 128, .heads = 8 },
 	{ &routed_test, CASE_TIME, .rows = 8192, .columns = 4096, .inner = 8, .heads = 2 },
 	{ 0 },

@@ -3,8 +3,9 @@
  *
  * Sources: Vaswani 2017; Zhang & Sennrich 2019 arXiv:1910.07467; Su 2021 arXiv:2104.09864; Shazeer
  * 2020 arXiv:2002.05202; Ainslie 2023 arXiv:2305.13245; Fedus 2021 arXiv:2101.03961; Zoph 2022
- * arXiv:2202.08906; Chowdhery 2022 arXiv:2204.02311; Wang 2024 arXiv:2408.15664. Balance counts
- * the choices that scores without their bias make.
+ * arXiv:2202.08906; Chowdhery 2022 arXiv:2204.02311; Wang 2024 arXiv:2408.15664; DeepSeek-AI 2024
+ * arXiv:2412.19437; Qiu 2025 arXiv:2501.11873; OpenAI 2025 arXiv:2508.10925. Balance counts the
+ * choices that scores without their bias make among all experts.
  */
 #include "tests/oracle/oracle.h"
 #include "tests/oracle/tape.h"
@@ -21,6 +22,7 @@ struct pass {
 	bool counts[BATCH][SEQ];
 	int x[BATCH][SEQ][WIDE];
 	int routers; /* the sum of the weighted losses of routers; -1: none */
+	int number;  /* of the micro batch in the step, from 1 */
 };
 
 struct weights *
@@ -205,7 +207,9 @@ head(struct pass *p, const struct heads *h, int layer, const int at[3], int *out
 	const struct setup *s = &p->m->s;
 	struct tape *t = p->t;
 	int sample = at[0], query = at[1], number = at[2], group = number / (s->heads / s->groups),
-	    d = s->channels, keys[SEQ], score[SEQ], share[SEQ], n = 0;
+	    d = s->channels, keys[SEQ], score[SEQ + 1], share[SEQ + 1], n = 0;
+	const struct weights *sink =
+	    of_layer(p->m, layer, "self_attention.core_attention.softmax_offset");
 
 	for (int k = 0; k < s->seq; k++)
 		if (sees(p, layer, sample, query, k))
@@ -219,7 +223,9 @@ head(struct pass *p, const struct heads *h, int layer, const int at[3], int *out
 		score[k] = cap(t, tape_scale(t, sum_of(t, product, d), 1 / sqrt(s->score_scale)),
 		    s->score_cap);
 	}
-	softmax(t, score, n, share);
+	if (sink)
+		score[n] = sink->first + number;
+	softmax(t, score, sink ? n + 1 : n, share);
 	for (int i = 0; i < d; i++) {
 		int part[SEQ];
 
@@ -318,6 +324,26 @@ highest(const double *score, int n, int k, bool *chosen)
 	}
 }
 
+/* Experts outside of the best groups have no score any more; a group's score is the sum of its
+ * highest ones. */
+static void
+limit_groups(const struct setup *s, const double *by, double *score)
+{
+	int size = s->experts / s->router_groups;
+	double sum[EXPERTS] = { 0 };
+	bool best[EXPERTS], stays[EXPERTS];
+
+	for (int g = 0; g < s->router_groups; g++) {
+		highest(by + g * size, size, s->group_scores, best);
+		for (int i = 0; i < size; i++)
+			sum[g] += best[i] ? by[g * size + i] : 0;
+	}
+	highest(sum, s->router_groups, s->group_topk, stays);
+	for (int i = 0; i < s->experts; i++)
+		if (!stays[i / size])
+			score[i] = -INFINITY;
+}
+
 /* What the router says of a token: the share of each expert in all, the weights of those that are
  * chosen, those that are chosen without the bias, and the square of the log-sum-exp. */
 struct routed {
@@ -333,7 +359,7 @@ route(struct pass *p, int layer, const int *x, struct routed *r)
 	struct tape *t = p->t;
 	char name[96];
 	int z[EXPERTS], score[EXPERTS], picked[EXPERTS], lse, sum, n = 0;
-	double plain[EXPERTS], biased[EXPERTS];
+	double plain[EXPERTS], biased[EXPERTS], by[EXPERTS];
 
 	snprintf(name, sizeof name, "decoder.layers.%d.mlp.router", layer);
 	linear(p, name, x, z);
@@ -344,8 +370,12 @@ route(struct pass *p, int layer, const int *x, struct routed *r)
 		    : s->score == PRE_SOFTMAX  ? r->share[i]
 					       : tape_exp(t, z[i]);
 		plain[i] = s->score == SIGMOID ? tape_value(t, score[i]) : tape_value(t, z[i]);
-		biased[i] = plain[i] + (bias ? bias->value[i] : 0);
+		by[i] = biased[i] = plain[i] + (bias ? bias->value[i] : 0);
+		if (s->score == PRE_SOFTMAX)
+			by[i] = tape_value(t, score[i]);
 	}
+	if (s->router_groups)
+		limit_groups(s, by, biased);
 	highest(biased, s->experts, s->topk, r->chosen);
 	highest(plain, s->experts, s->topk, r->unbiased);
 	for (int i = 0; i < s->experts; i++)
@@ -355,15 +385,16 @@ route(struct pass *p, int layer, const int *x, struct routed *r)
 	    ? tape_number(t, 1)
 	    : sum_of(t, picked, n);
 	for (int i = 0; i < s->experts; i++)
-		r->weight[i] = tape_divide(t, score[i], sum);
+		r->weight[i] = tape_scale(t, tape_divide(t, score[i], sum), s->topk_scale);
 	sum = sum_of(t, score, s->experts);
 	for (int i = 0; s->score == SIGMOID && i < s->experts; i++)
 		r->share[i] = tape_divide(t, score[i], sum);
 }
 
-/* Over the tokens of a scope: E / (k T) times the sum of n[i] P[i], each token's part. */
+/* Over the tokens of a scope: E / (k T) times the sum of n[i] P[i], each token's part; n of the
+ * scope, or the mean of those of the step so far. */
 static void
-add_balance(struct pass *p, struct routed (*r)[SEQ], int first, int end)
+add_balance(struct pass *p, int layer, struct routed (*r)[SEQ], int first, int end)
 {
 	const struct setup *s = &p->m->s;
 	double tokens = (double)(end - first) * s->seq;
@@ -377,21 +408,24 @@ add_balance(struct pass *p, struct routed (*r)[SEQ], int first, int end)
 				n += r[b][i].unbiased[e];
 				sum = tape_add(p->t, sum, r[b][i].share[e]);
 			}
+		p->m->total[layer][e] += n;
+		if (s->balancing == BY_STEP)
+			n = p->m->total[layer][e] / p->number;
 		p->routers = tape_add(p->t, p->routers,
 		    tape_scale(p->t, sum, s->balance * s->experts / s->topk / tokens * n));
 	}
 }
 
 static void
-add_router_losses(struct pass *p, struct routed (*r)[SEQ])
+add_router_losses(struct pass *p, int layer, struct routed (*r)[SEQ])
 {
 	const struct setup *s = &p->m->s;
 
-	if (s->balancing == BY_BATCH)
-		add_balance(p, r, 0, s->micro);
+	if (s->balancing != BY_SEQUENCE)
+		add_balance(p, layer, r, 0, s->micro);
 	for (int b = 0; b < s->micro; b++) {
 		if (s->balancing == BY_SEQUENCE)
-			add_balance(p, r, b, b + 1);
+			add_balance(p, layer, r, b, b + 1);
 		for (int i = 0; i < s->seq; i++)
 			p->routers = tape_add(
 			    p->t, p->routers, tape_scale(p->t, r[b][i].square, s->router_z));
@@ -447,7 +481,7 @@ feed_forward(struct pass *p, int layer, int (*x)[SEQ][WIDE], int (*y)[SEQ][WIDE]
 				mlp(p, name, x[b][i], y[b][i]);
 			}
 	if (routes)
-		add_router_losses(p, r);
+		add_router_losses(p, layer, r);
 }
 
 /* --- layers ----------------------------------------------------------------------------------- */
@@ -600,6 +634,7 @@ micro_batch(struct pass *p, const int *samples, int counted, double *loss)
 	int total;
 
 	tape_clear(p->t);
+	p->number++;
 	for (int i = 0; i < m->num_weights; i++) {
 		m->weights[i].first = p->t->count;
 		for (int k = 0; k < m->weights[i].count; k++)
@@ -631,7 +666,9 @@ model_step(struct model *m, const int *samples)
 
 	p.m = m;
 	p.t = &t;
+	p.number = 0;
 	memset(m->load, 0, sizeof m->load);
+	memset(m->total, 0, sizeof m->total);
 	for (int i = 0; i < m->num_weights; i++)
 		memset(m->weights[i].grad, 0, (size_t)m->weights[i].count * sizeof(double));
 	for (int b = 0; b < s->batch; b += s->micro)

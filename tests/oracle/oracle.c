@@ -143,6 +143,8 @@ draw_attention(struct case_of *c)
 	s->window = one_in(c, 3) ? 3 + draw(&c->state, 3) : 0;
 	s->skip = s->window && one_in(c, 2) ? 2 : 0;
 	s->embed_scale = one_in(c, 4) ? sqrt(s->hidden) : 1;
+	if (one_in(c, 4))
+		add(&c->model, " --softmax-type learnable");
 	if (s->score_scale != s->channels)
 		add(&c->model, " --query-pre-attn-scalar 9");
 	if (s->score_cap > 0)
@@ -178,7 +180,9 @@ static void
 draw_experts(struct case_of *c)
 {
 	static const char *const scores[] = { "", " --moe-router-pre-softmax",
-		" --moe-router-score-function sigmoid" };
+		" --moe-router-score-function sigmoid" },
+				 *const scopes[] = { "aux_loss", "seq_aux_loss",
+					 "global_aux_loss" };
 	struct setup *s = &c->s;
 
 	s->experts = one_in(c, 2) ? 4 : 0;
@@ -191,23 +195,34 @@ draw_experts(struct case_of *c)
 	s->every = 1 + draw(&c->state, 2);
 	s->score = (enum score)draw(&c->state, 3);
 	s->score = s->topk == 1 && s->score == SOFTMAX ? SIGMOID : s->score;
-	s->balancing = (enum balancing)draw(&c->state, 2);
+	s->balancing = (enum balancing)draw(&c->state, 3);
 	s->biased = s->score == SIGMOID && !one_in(c, 3);
 	s->by_token = one_in(c, 3);
 	s->balance = 0.2;
 	s->router_z = one_in(c, 2) ? 0.05 : 0;
 	s->bias_rate = 0.1;
+	s->topk_scale = one_in(c, 3) ? 1.7 : 1;
 	add(&c->model,
 	    " --disable-bias-linear --num-experts %d --moe-router-topk %d --moe-layer-freq %d"
 	    " --moe-ffn-hidden-size 12 --moe-aux-loss-coeff %g --moe-router-load-balancing-type %s"
 	    "%s%s%s%s",
-	    s->experts, s->topk, s->every, s->balance,
-	    s->balancing == BY_BATCH ? "aux_loss" : "seq_aux_loss", scores[s->score],
+	    s->experts, s->topk, s->every, s->balance, scopes[s->balancing], scores[s->score],
 	    s->biased ? " --moe-router-enable-expert-bias --moe-router-bias-update-rate 0.1" : "",
 	    s->by_token ? " --calculate-per-token-loss" : "",
 	    one_in(c, 2) ? " --moe-shared-expert-intermediate-size 8" : "");
 	if (s->router_z > 0)
 		add(&c->model, " --moe-z-loss-coeff %g", s->router_z);
+	if (s->topk_scale != 1)
+		add(&c->model, " --moe-router-topk-scaling-factor %g", s->topk_scale);
+	if (s->topk < 3 && one_in(c, 3)) {
+		s->router_groups = 2;
+		s->group_topk = 1;
+		s->group_scores = 1 + draw(&c->state, 2);
+		add(&c->model,
+		    " --moe-router-num-groups 2 --moe-router-group-topk 1"
+		    " --moe-router-group-scores %d",
+		    s->group_scores);
+	}
 }
 
 static void
@@ -259,6 +274,8 @@ draw_layout(struct case_of *c, int most)
 	if (left > s->batch / s->micro)
 		s->micro = s->batch / left;
 	add(&c->layout, " --micro-batch-size %d", s->micro);
+	if (s->balancing == BY_STEP) /* micro batches of data ranks count as one */
+		s->micro *= left;
 	if (c->tensor > 1)
 		add(&c->layout, " --tensor-model-parallel-size 2%s",
 		    s->experts || one_in(c, 2) ? " --sequence-parallel" : "");

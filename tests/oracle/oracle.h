@@ -16,7 +16,7 @@ enum activation { SWIGLU, GEGLU, SQUARED_RELU, GELU, GELU_ERF };
 enum placement { BEFORE, AFTER, BOTH };
 enum positions { ROPE, LEARNED, NO_POSITIONS };
 enum score { SOFTMAX, PRE_SOFTMAX, SIGMOID };
-enum balancing { BY_BATCH, BY_SEQUENCE };
+enum balancing { BY_BATCH, BY_SEQUENCE, BY_STEP };
 enum rule { ADAM, SGD, MUON };
 
 /* A case: a model, its losses, an update rule. */
@@ -31,6 +31,8 @@ struct setup {
 	int window, skip; /* window 0: none; every skip-th layer is without; 0: none is */
 	bool mask_ends, apart, restart;
 	int experts, topk, every; /* layers whose number `every` divides have experts */
+	int router_groups, group_topk, group_scores; /* 0: experts are in no groups */
+	double topk_scale;
 	enum score score;
 	enum balancing balancing;
 	bool biased, by_token;
@@ -53,7 +55,8 @@ struct model {
 	struct setup s;
 	struct weights *weights;
 	int num_weights;
-	double load[LAYERS][EXPERTS]; /* rows of each expert in the step */
+	/* rows of each expert in the step, and rows that would choose it without bias and groups */
+	double load[LAYERS][EXPERTS], total[LAYERS][EXPERTS];
 };
 
 /* Samples of seq + 1 tokens each. */

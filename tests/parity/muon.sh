@@ -99,25 +99,6 @@ loss=$(gap lm_loss a.jsonl one.jsonl)
 within 1e-2 "$loss" || fail "bfloat16: the loss differs by $loss"
 echo "bfloat16: the same bits again, loss $loss from that in fp32"
 
-# Clipped by the largest scores of all samples, under AdamW too.
-clip="--qk-clip --qk-clip-threshold 1e-3 --train-iters 6 --lr 1e-2"
-for rule in muon adam; do
-	train 1 $fp64 $clip --optimizer $rule --save $rule.clip
-	train 4 $fp64 $clip --optimizer $rule $(layout 2 1) $(zero 1) --micro-batch-size 2 \
-		--save $rule.grid
-	same_tensors "clipped, $rule" $rule.clip $rule.grid --tolerance 1e-9
-done
-train 1 $fp64 $clip --qk-clip-threshold 1e9 --save free
-! (same_tensors clipped muon.clip free --only '*linear_q.weight') >log 2>&1 ||
-	fail "nothing was clipped"
-echo "clipped scores: fp64 weights and states of TP 2 x DP 2 within 1e-9"
-still="--fp64 --mock-data --qk-clip --qk-clip-threshold 1e-3 --lr 0 --min-lr 0 --train-samples 8"
-train 1 $still --save eight
-ends 3 1 $still --global-batch-size 1 --exit-interval 1 --save first
-! (same_tensors clipped eight first --only '*linear_q.weight') >log 2>&1 ||
-	fail "samples after the first do not count"
 ends 2 1 $fp64 --muon-num-ns-steps 6
 grep -q -e "--muon-num-ns-steps 6: must be a multiple of 5" log || fail "six iterations are taken"
 ends 2 1 $fp64 --muon-tp-mode blockwise
-ends 2 1 $fp64 $clip --qk-layernorm
-grep -q -e "--qk-clip: is not supported with --qk-layernorm" log || fail "--qk-layernorm is taken"

@@ -734,7 +734,18 @@ static const struct {
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
 	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3, exaone4, granite, "
-	    "ministral3, cohere2, qwen2_moe, deepseek_v3, gpt_oss" },
+	    "ministral3, cohere2, qwen2_moe, deepseek_v2, deepseek_v3, gpt_oss" },
+	{ "{\"model_type\": \"deepseek_v2\", \"topk_method\": \"noaux_tc\"}",
+	    "\"topk_method\" is 'noaux_tc'; deepseek_v2 has 'greedy' and 'group_limited_greedy'" },
+	{ "{\"model_type\": \"deepseek_v2\", \"scoring_func\": \"sigmoid\"}",
+	    "\"scoring_func\" is 'sigmoid'; deepseek_v2 has 'softmax'" },
+	{ "{\"model_type\": \"deepseek_v2\", \"norm_topk_prob\": true}",
+	    "\"norm_topk_prob\" true is not supported: weights of experts are parts of the "
+	    "softmax" },
+	{ "{\"model_type\": \"deepseek_v2\", \"topk_method\": \"group_limited_greedy\", "
+	  "\"n_group\": 4, \"topk_group\": 5}",
+	    "\"n_group\" 4 and \"topk_group\" 5: must be at least 1, the second at most the "
+	    "first" },
 	{ "{\"model_type\": \"deepseek_v3\", \"topk_method\": \"greedy\"}",
 	    "\"topk_method\" is 'greedy'; deepseek_v3 has 'noaux_tc'" },
 	{ "{\"model_type\": \"deepseek_v3\", \"norm_topk_prob\": false}",

@@ -253,7 +253,7 @@ test_rules(void)
 	    "--disable-bias-linear, or --linear-biases without mlp");
 	BROKEN(mixtral, moe_router_load_balancing_type, BALANCING_SINKHORN,
 	    "--moe-router-load-balancing-type sinkhorn: is not supported: must be aux_loss, "
-	    "seq_aux_loss or none");
+	    "seq_aux_loss, global_aux_loss or none");
 	BROKEN(mixtral, moe_aux_loss_coeff, -1,
 	    "--moe-aux-loss-coeff -1: must be at least 0; 0.01 is usual");
 	BROKEN(mixtral, num_experts, INT64_MAX, TOO_LARGE);

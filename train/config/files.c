@@ -92,9 +92,7 @@ check_apart(const struct train_config *c, struct err *e)
 		return err_set(e, "--%s: --mock-data has no documents", option);
 	if (c->o.fim.on)
 		return err_set(e, "--%s and --fim-data exclude each other", option);
-	return c->plan.shape.qk_clip && train_documents_apart(&c->o)
-	    ? err_set(e, "--%s and --qk-clip exclude each other", option)
-	    : 0;
+	return 0;
 }
 
 /* Reads the lists of corpora and checks that their files exist. Options that look for ends of

@@ -214,3 +214,24 @@ cpu_name(balance)(struct stream *st, const struct balance *b)
 	ops_require(is_real_or_bf16(&b->load) && tensor_same_shape(&b->load, &b->master));
 	cpu_spans(st, &b->master, balance_span, b);
 }
+
+static void
+shrink_span(const void *ctx, const struct span *s)
+{
+	const struct shrink *a = ctx;
+	real buf[CPU_SPAN], *x = load_master(&a->master, &a->low_bits, s, buf);
+
+	for (int64_t i = 0; i < s->count; i++)
+		x[i] *= (real)a->factor;
+	store_master(&a->master, &a->low_bits, s, x);
+	if (a->weight.data)
+		dtype_convert(
+		    span_address(&a->weight, s), a->weight.dtype, x, REAL_DTYPE, s->count);
+}
+
+void
+cpu_name(shrink)(struct stream *st, const struct shrink *a)
+{
+	ops_require(a->master.dtype == (a->low_bits.data ? DTYPE_BF16 : REAL_DTYPE));
+	cpu_spans(st, &a->master, shrink_span, a);
+}

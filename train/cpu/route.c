@@ -416,13 +416,20 @@ factor_of(const struct route_grad *g)
 	return g->factor.data ? *(const double *)g->factor.data : 1;
 }
 
+/* What the balance of a row counts of an expert: the load of its group, or the total. */
+static double
+load_of(const struct route_grad *g, int64_t row, int64_t expert)
+{
+	return g->total.data ? ((const double *)g->total.data)[expert]
+			     : ints(&g->fwd.load, row % g->fwd.load.shape[0])[expert];
+}
+
 /* dz += those of the two losses. */
 static struct row_sums
 losses_grad(const struct route_grad *g, int64_t row, real *dz)
 {
 	const struct route *r = &g->fwd;
 	const real *z = reals(&r->logits, row);
-	const int32_t *load = ints(&r->load, row % r->load.shape[0]);
 	int64_t n = r->logits.shape[1];
 	real p[CPU_SPAN], lse = log_sum(z, n), sum = shares(r, z, p),
 			  balance = (real)(g->balance * factor_of(g)),
@@ -430,13 +437,13 @@ losses_grad(const struct route_grad *g, int64_t row, real *dz)
 	struct row_sums out = { .square = (double)lse * (double)lse };
 
 	for (int64_t i = 0; i < n; i++) {
-		out.balance += (double)p[i] * load[i];
+		out.balance += (double)p[i] * load_of(g, row, i);
 		out.entropy -= p[i] > 0 ? (double)p[i] * log((double)p[i]) : 0;
 	}
 	for (int64_t i = 0; i < n; i++) {
 		real s = p[i] * sum, slope = r->score == ROUTE_SIGMOID ? s * (1 - s) / sum : p[i];
 
-		dz[i] += balance * slope * ((real)load[i] - (real)out.balance) +
+		dz[i] += balance * slope * ((real)load_of(g, row, i) - (real)out.balance) +
 		    square * lse * real_exp(z[i] - lse);
 	}
 	return out;
@@ -458,10 +465,26 @@ grad_rows(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
+/* The load joins the total, if there is one; returns what multiplies that to a mean of loads. */
+static double
+add_load(const struct route_grad *g)
+{
+	double *total = g->total.data, one = 0, all = 0;
+
+	if (!total)
+		return 1;
+	for (int64_t i = 0; i < g->total.shape[0]; i++) {
+		total[i] += ints(&g->fwd.load, 0)[i];
+		one += ints(&g->fwd.load, 0)[i];
+		all += total[i];
+	}
+	return one / all;
+}
+
 /* The sums over rows, which are in double: computed again, in order, into a row that is thrown
- * away. */
+ * away. Loads are multiplied by `share`. */
 static void
-add_sums(const struct route_grad *g)
+add_sums(const struct route_grad *g, double share)
 {
 	int64_t n = g->fwd.logits.shape[1], received = round_rows(&g->received, 0, INT64_MAX);
 	double *sums = g->sums.data;
@@ -472,7 +495,7 @@ add_sums(const struct route_grad *g)
 	for (int64_t i = 0; i < g->fwd.logits.shape[0]; i++) {
 		struct row_sums s = losses_grad(g, i, unused);
 
-		sums[n + BALANCE] += s.balance;
+		sums[n + BALANCE] += s.balance * share;
 		sums[n + SQUARE] += s.square;
 		sums[n + ENTROPY] += s.entropy;
 	}
@@ -483,15 +506,22 @@ add_sums(const struct route_grad *g)
 void
 cpu_name(route_grad)(struct stream *st, const struct route_grad *g)
 {
+	struct route_grad mean = *g;
+	double share;
+
 	check(&g->fwd);
 	ops_require(tensor_same_shape(&g->dlogits, &g->fwd.logits) &&
 	    tensor_same_shape(&g->dweight, &g->fwd.weight));
 	ops_require(g->received.dtype == DTYPE_I32 && g->round > 0);
 	ops_require(!g->factor.data || g->factor.dtype == DTYPE_F64);
+	ops_require(!g->total.data ||
+	    (g->total.dtype == DTYPE_F64 && g->total.shape[0] == tensor_elements(&g->fwd.load)));
 	ops_require(
 	    g->sums.dtype == DTYPE_F64 && g->sums.shape[0] == g->fwd.logits.shape[1] + SUMS);
-	cpu_for(st, int64_div_up(g->fwd.logits.shape[0], ROWS), grad_rows, g);
-	add_sums(g);
+	share = add_load(g);
+	mean.balance *= share;
+	cpu_for(st, int64_div_up(g->fwd.logits.shape[0], ROWS), grad_rows, &mean);
+	add_sums(&mean, share);
 	for (int64_t i = 0; g->dbias.data && i < g->dbias.shape[0]; i++)
 		*real_at(&g->dbias, i) = (g->accumulate ? *real_at(&g->dbias, i) : 0) +
 		    (real)*count_of(&g->fwd, &g->fwd.counts, i, 0);

@@ -345,3 +345,34 @@ cuda_balance(struct stream *st, const struct balance *b)
 		    cu_handle(st)>>>(*b);
 	cu_launched(st, "balance");
 }
+
+/* --- rows that are clipped -------------------------------------------------------------------- */
+
+static __global__ void
+shrink_kernel(struct shrink s)
+{
+	struct flat a = { s.master.data, (uint16_t *)s.low_bits.data };
+
+	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < s.master.shape[0];
+	     i += gridDim.x * (int64_t)CU_THREADS) {
+		float x[1];
+
+		load_master(x, a, i);
+		x[0] *= (float)s.factor;
+		store_master(a, i, x);
+		if (s.weight.data)
+			store_any(s.weight, i, (double)x[0]);
+	}
+}
+
+void
+cuda_shrink(struct stream *st, const struct shrink *s)
+{
+	int64_t n = s->master.shape[0];
+
+	ops_require(s->master.dtype == (s->low_bits.data ? DTYPE_BF16 : DTYPE_F32));
+	if (n)
+		shrink_kernel<<<(unsigned)int64_div_up(n, CU_THREADS), CU_THREADS, 0,
+		    cu_handle(st)>>>(*s);
+	cu_launched(st, "shrink");
+}

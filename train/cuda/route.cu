@@ -558,28 +558,56 @@ weights_grad(const struct route &r, struct grad_row<PER> &x)
 	}
 }
 
+/* The load joins the total. */
+static __global__ void
+add_load_kernel(struct route_grad g)
+{
+	int x = blockIdx.x * CU_THREADS + threadIdx.x;
+
+	if (x < g.total.shape[0])
+		((double *)g.total.data)[x] += ((const int32_t *)g.fwd.load.data)[x];
+}
+
+/* What multiplies loads, or the total, if there is one, to a mean of loads; in every lane. */
+static __device__ inline double
+share_of(const struct route_grad &g)
+{
+	double one = 0, all = 0;
+
+	if (!g.total.data)
+		return 1;
+	for (int x = lane_of(); x < g.total.shape[0]; x += 32) {
+		one += ((const int32_t *)g.fwd.load.data)[x];
+		all += ((const double *)g.total.data)[x];
+	}
+	return warp_sum(one) / warp_sum(all);
+}
+
 /* dz += those of the two losses; sums += what the row adds to the sums over rows, in every lane. */
 template <int PER>
 static __device__ inline void
-losses_grad(const struct route_grad &g, int64_t row, struct grad_row<PER> &x, double (&sums)[SUMS])
+losses_grad(const struct route_grad &g, int64_t row, double share, struct grad_row<PER> &x,
+    double (&sums)[SUMS])
 {
 	const int32_t *load = row_of<int32_t>(g.fwd.load, row % g.fwd.load.shape[0]);
+	const double *total = (const double *)g.total.data;
 	bool sigmoid = g.fwd.score == ROUTE_SIGMOID;
 	double mean = 0, entropy = 0, factor = g.factor.data ? *(const double *)g.factor.data : 1;
-	float n[PER], balance = (float)(g.balance * factor), square = (float)(2 * g.z * factor);
+	float n[PER], balance = (float)(g.balance * factor * share),
+		      square = (float)(2 * g.z * factor);
 
 #pragma unroll
 	for (int p = 0; p < PER; p++) {
 		int i = lane_of() + 32 * p;
 
-		n[p] = i < g.fwd.logits.shape[1] ? (float)load[i] : 0;
+		n[p] = i >= g.fwd.logits.shape[1] ? 0 : total ? (float)total[i] : (float)load[i];
 		mean += (double)x.p[p] * (double)n[p];
 		if (x.p[p] > 0)
 			entropy -=
 			    (double)x.p[p] * (double)(sigmoid ? logf(x.p[p]) : x.z[p] - x.lse);
 	}
 	mean = warp_sum(mean);
-	sums[BALANCE] += mean;
+	sums[BALANCE] += mean * share;
 	sums[SQUARE] += (double)x.lse * (double)x.lse;
 	sums[ENTROPY] += warp_sum(entropy);
 #pragma unroll
@@ -615,7 +643,7 @@ template <int PER>
 static __global__ void
 __launch_bounds__(CU_THREADS) route_grad_kernel(struct route_grad g, double *part)
 {
-	double sums[SUMS] = { 0, 0, 0 };
+	double sums[SUMS] = { 0, 0, 0 }, share = share_of(g);
 
 	for (int64_t row = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32; row < g.dlogits.shape[0];
 	     row += gridDim.x * (int64_t)WARPS) {
@@ -626,7 +654,7 @@ __launch_bounds__(CU_THREADS) route_grad_kernel(struct route_grad g, double *par
 		load_chosen(g, row, x);
 		shares(g.fwd, x);
 		weights_grad(g.fwd, x);
-		losses_grad(g, row, x, sums);
+		losses_grad(g, row, share, x, sums);
 #pragma unroll
 		for (int p = 0; p < PER; p++)
 			if (lane_of() + 32 * p < g.dlogits.shape[1])
@@ -682,6 +710,11 @@ cuda_route_grad(struct stream *st, const struct route_grad *g)
 	ops_require(g->received.dtype == DTYPE_I32 && g->round > 0);
 	ops_require(!g->factor.data || g->factor.dtype == DTYPE_F64);
 	ops_require(!g->dbias.data || g->dbias.dtype == DTYPE_F32);
+	ops_require(!g->total.data ||
+	    (g->total.dtype == DTYPE_F64 && g->total.shape[0] == tensor_elements(&g->fwd.load)));
+	if (g->total.data)
+		add_load_kernel<<<(unsigned)int64_div_up(experts, CU_THREADS), CU_THREADS, 0,
+		    cu_handle(st)>>>(*g);
 	PICK_PER(experts, route_grad_kernel)<<<(unsigned)parts, CU_THREADS, 0, cu_handle(st)>>>(
 	    *g, part);
 	route_finish_kernel<<<1, CU_THREADS, 0, cu_handle(st)>>>(*g, part, parts);

@@ -340,7 +340,7 @@ engine_init_weights(struct engine *e)
 void
 engine_zero_scalars(struct engine *e)
 {
-	static const int of_step[] = { BUF_SCALARS, BUF_SCORES, BUF_ROUTER_SUMS };
+	static const int of_step[] = { BUF_SCALARS, BUF_SCORES, BUF_ROUTER_SUMS, BUF_ROUTER_LOADS };
 
 	for (size_t i = 0; i < sizeof of_step / sizeof *of_step; i++) {
 		struct tensor t = engine_buffer(e, of_step[i]);

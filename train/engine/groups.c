@@ -72,6 +72,8 @@ group_of(const struct run_plan *p, enum comm_role role, int64_t rank)
 	case COMM_CONTEXT: return layout_group(l, AX_BIT(AX_CP), rank);
 	case COMM_DATA: return layout_group(l, AX_BIT(AX_CP) | AX_BIT(AX_DP), rank);
 	case COMM_PIPELINE: return layout_group(l, AX_BIT(AX_PP), rank);
+	case COMM_STAGE:
+		return layout_group(l, AX_BIT(AX_TP) | AX_BIT(AX_CP) | AX_BIT(AX_DP), rank);
 	case COMM_EXPERTS: return among_experts(p, EX_BIT(EX_TP) | EX_BIT(EX_EP), rank);
 	case COMM_EXPERT_DATA: return among_experts(p, EX_BIT(EX_DP), rank);
 	case COMM_HEADS: return heads_of(p, rank);
@@ -129,6 +131,8 @@ static bool
 has(const struct run_plan *p, const struct member *m)
 {
 	if ((m->role == COMM_EXPERTS || m->role == COMM_EXPERT_DATA) && !p->model.num_experts)
+		return false;
+	if (m->role == COMM_STAGE && !model_balances_globally(&p->model))
 		return false;
 	return m->cut == WHOLE || cut_parts(&p->layout, m->role) > 1;
 }
@@ -277,6 +281,7 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 		{ &g->shard, COMM_DATA, GPU_DATA, SHARD },
 		{ &g->instance, COMM_DATA, GPU_INSTANCE, INSTANCE },
 		{ &g->pp, COMM_PIPELINE, GPU_PIPELINE },
+		{ &g->stage, COMM_STAGE, GPU_STAGE },
 		{ &g->ep, COMM_EXPERTS, GPU_EXPERTS },
 		{ &g->ep_inside, COMM_EXPERTS, GPU_EXPERTS, INSIDE },
 		{ &g->ep_rail, COMM_EXPERTS, GPU_RAIL, RAIL },
@@ -313,8 +318,9 @@ void
 groups_close(struct groups *g)
 {
 	struct comm *all[] = { g->host, g->tp, g->cp, g->dp, g->shard != g->dp ? g->shard : NULL,
-		g->instance, g->pp, g->ep, g->ep_inside != g->ep ? g->ep_inside : NULL, g->ep_rail,
-		g->edp, g->eshard != g->edp ? g->eshard : NULL, g->einstance, g->kv, g->embedding };
+		g->instance, g->pp, g->stage, g->ep, g->ep_inside != g->ep ? g->ep_inside : NULL,
+		g->ep_rail, g->edp, g->eshard != g->edp ? g->eshard : NULL, g->einstance, g->kv,
+		g->embedding };
 	int k;
 
 	for (int i = 0; g->pp && i < CHANNEL_ROUNDS; i++)

@@ -27,6 +27,7 @@ struct groups {
 	/* of the former those of a host, and those at the same place of each; where rows go to them
 	 * as to one host, ep and NULL */
 	struct comm *ep_inside, *ep_rail;
+	struct comm *stage;     /* all ranks of a stage; of models that add up their loads alone */
 	struct comm *kv;        /* tensor ranks that hold the same key/value groups */
 	struct comm *embedding; /* first and last stage, when they share a table */
 };

@@ -8,7 +8,6 @@
  * slot of the micro batch; the rest is scratch that the next layer reuses.
  */
 #include "lib/model/block/attention.h"
-#include "train/layers/attention.h"
 #include "train/layers/context.h"
 #include "train/layers/latent.h"
 #include "train/layers/linear.h"
@@ -260,14 +259,18 @@ core_gradient(const struct layer *l, struct step *s, const struct qkv *d)
 		.work = layer_buffer(l, s, ATTENTION_WORK) };
 }
 
-void
-attention_measure(const struct layer *l, struct step *s)
+/* The largest scores of the micro batch, by head, join those in the layer's row of BUF_SCORES; in
+ * the backward pass, where q and k are there however little is kept. */
+static void
+measure(const struct layer *l, struct step *s, const struct attention *a)
 {
 	struct tensor scores = engine_buffer(s->e, BUF_SCORES);
-	struct attention_max m = { .fwd = core(l, s) };
+	struct attention_max m = { .fwd = *a };
 
-	m.max = tensor_rows(&scores, l->block->layer * m.fwd.num_heads, m.fwd.num_heads);
-	s->e->ops->attention_max(s->e->stream, &m);
+	if (!scores.data)
+		return;
+	m.max = tensor_rows(&scores, l->block->layer * a->num_heads, a->num_heads);
+	context_kind_of(&s->e->plan)->max(s, &m);
 }
 
 static bool
@@ -497,6 +500,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	if (kept)
 		begin_input(l, s, x, &qkv);
 	context->bwd(s, &att);
+	measure(l, s, &att.fwd);
 	if (latent) {
 		struct tensor normed = norm_recompute(l, s, x, NORM_WEIGHT);
 

@@ -61,6 +61,12 @@ backward(struct step *s, const struct attention_grad *g)
 	s->e->ops->attention_bwd(s->e->stream, g);
 }
 
+static void
+max(struct step *s, const struct attention_max *m)
+{
+	s->e->ops->attention_max(s->e->stream, m);
+}
+
 void
 context_nothing(struct step *s, const struct attention_grad *g)
 {
@@ -74,6 +80,7 @@ static const struct context_kind alone = {
 	.begin_bwd = begin,
 	.give_dout = context_nothing,
 	.bwd = backward,
+	.max = max,
 	.end = context_nothing,
 };
 

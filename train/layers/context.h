@@ -7,12 +7,13 @@
 #include "train/layers/layer.h"
 
 /*
- * fwd and bwd do what the operations of attention do, for rows that are the positions of this rank,
- * but `first`, which has those that context_form asks for. lse and delta have their sizes, in an
- * order of their own. Collective over the context ranks. begin comes before fwd, as soon as k and v
- * are there; before bwd come begin_bwd and then give_dout, as soon as dout is there; after it dq is
- * there, and after end, which comes last, dk and dv. What ranks send may run beside all that is
- * queued between two of the calls.
+ * fwd, bwd and max do what the operations of attention do, for rows that are the positions of this
+ * rank, but `first`, which has those that context_form asks for. lse and delta have their sizes, in
+ * an order of their own. Collective over the context ranks. begin comes before fwd, as soon as k
+ * and v are there; before bwd come begin_bwd and then give_dout, as soon as dout is there; after it
+ * dq is there, and after end, which comes last, dk and dv. max comes between these, and takes the
+ * scores of this rank's positions or heads. What ranks send may run beside all that is queued
+ * between two of the calls.
  */
 struct context_kind {
 	void (*begin)(struct step *s, const struct attention *a);
@@ -20,6 +21,7 @@ struct context_kind {
 	void (*begin_bwd)(struct step *s, const struct attention *a);
 	void (*give_dout)(struct step *s, const struct attention_grad *g);
 	void (*bwd)(struct step *s, const struct attention_grad *g);
+	void (*max)(struct step *s, const struct attention_max *m);
 	void (*end)(struct step *s, const struct attention_grad *g);
 	bool keys_first; /* dk and dv are there after bwd, and dq after end */
 	int arrays;      /* most of an exchange */

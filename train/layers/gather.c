@@ -209,6 +209,19 @@ backward(struct step *s, const struct attention_grad *g)
 	sum_gradients(e, 0);
 }
 
+/* The keys are still there. */
+static void
+max(struct step *s, const struct attention_max *m)
+{
+	struct engine *e = s->e;
+
+	for (int i = 0; i < POSITION_RANGES; i++) {
+		struct attention_max part = { range_attention(e, &m->fwd, i), m->max };
+
+		e->ops->attention_max(e->stream, &part);
+	}
+}
+
 static void
 end(struct step *s, const struct attention_grad *g)
 {
@@ -222,5 +235,6 @@ const struct context_kind context_gather = {
 	.begin_bwd = begin,
 	.give_dout = context_nothing,
 	.bwd = backward,
+	.max = max,
 	.end = end,
 };

@@ -299,6 +299,15 @@ backward(struct step *s, const struct attention_grad *g)
 }
 
 static void
+max(struct step *s, const struct attention_max *m)
+{
+	struct engine *e = s->e;
+	struct attention_max h = { gathered_attention(e, &m->fwd), own_heads(e, &m->max) };
+
+	e->ops->attention_max(e->stream, &h);
+}
+
+static void
 end(struct step *s, const struct attention_grad *g)
 {
 	struct engine *e = s->e;
@@ -314,6 +323,7 @@ const struct context_kind context_heads = {
 	.begin_bwd = begin_backward,
 	.give_dout = give_dout,
 	.bwd = backward,
+	.max = max,
 	.end = end,
 	.keys_first = true,
 	.arrays = POSITION_RANGES * MATRICES,

@@ -141,28 +141,40 @@ router_forward(const struct layer *l, struct step *s, const struct tensor *x)
 	drop_rows(l, s, &r);
 }
 
+static void
+sum_over(struct step *s, struct comm *c, const struct tensor *load)
+{
+	if (c->size > 1)
+		c->ops->all_reduce(
+		    COMM_HERE(c), s->e->stream, &(struct comm_reduce){ *load, REDUCE_SUM });
+}
+
 /* A group is the micro batch, or one of its sequences: all positions, which context ranks and,
- * with sequence parallelism, tensor ranks share. */
+ * with sequence parallelism, tensor ranks share; or the micro batches of all data ranks. */
 static void
 sum_load(struct step *s, const struct tensor *load)
 {
-	struct comm *shares[] = { s->e->groups.tp, s->e->groups.cp };
+	const struct groups *g = &s->e->groups;
 
 	if (s->e->plan.model.moe_router_load_balancing_type == BALANCING_NONE)
 		return;
-	for (int i = 0; i < 2; i++)
-		if (shares[i]->size > 1)
-			shares[i]->ops->all_reduce(COMM_HERE(shares[i]), s->e->stream,
-			    &(struct comm_reduce){ *load, REDUCE_SUM });
+	if (model_balances_globally(&s->e->plan.model)) {
+		sum_over(s, g->stage, load);
+		return;
+	}
+	sum_over(s, g->tp, load);
+	sum_over(s, g->cp, load);
 }
 
-/* The row of the layer among those with experts. */
+/* The row of the layer among those with experts; none of a buffer that the run does not have. */
 static struct tensor
-sums_of(const struct engine *e, int layer)
+row_of(const struct engine *e, int buffer, int layer)
 {
-	struct tensor all = engine_buffer(e, BUF_ROUTER_SUMS);
+	struct tensor all = engine_buffer(e, buffer);
 	int64_t before = 0;
 
+	if (!all.data)
+		return all;
 	for (int i = 0; i < layer; i++)
 		before += layer_has_experts(&e->plan.model, i);
 	all = tensor_rows(&all, before, 1);
@@ -186,19 +198,23 @@ set_factors(const struct step *s, struct route_grad *g)
 double
 router_group_tokens(const struct run_plan *p)
 {
-	double sequence = (double)p->shape.seq_length;
+	double sequence = (double)p->shape.seq_length,
+	       micro_batch = sequence * (double)p->shape.micro_batch_size;
 
-	return p->model.moe_router_load_balancing_type == BALANCING_SEQ_AUX_LOSS
-	    ? sequence
-	    : sequence * (double)p->shape.micro_batch_size;
+	if (model_balances_globally(&p->model))
+		return micro_batch * (double)p->layout.data_parallel_size;
+	return p->model.moe_router_load_balancing_type == BALANCING_SEQ_AUX_LOSS ? sequence
+										 : micro_batch;
 }
 
 void
 router_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {
 	struct engine *e = s->e;
-	struct tensor sums = sums_of(e, l->block->layer), scalars = engine_buffer(e, BUF_SCALARS);
+	struct tensor sums = row_of(e, BUF_ROUTER_SUMS, l->block->layer),
+		      scalars = engine_buffer(e, BUF_SCALARS);
 	struct route_grad g = { .fwd = route_of(l, s),
+		.total = row_of(e, BUF_ROUTER_LOADS, l->block->layer),
 		.dweight = layer_buffer(l, s, MOE_DTOPK_WEIGHT),
 		.dlogits = layer_buffer(l, s, MOE_DLOGITS),
 		.dbias = engine_grad(e, l->block->layer, MOE_EXPERT_BIAS),

@@ -68,6 +68,13 @@ struct balance {
 	double mean, rate;
 };
 
+/* master *= factor. */
+struct shrink {
+	struct tensor master, low_bits; /* as in struct adamw */
+	struct tensor weight;           /* act [n], as in struct adamw */
+	double factor;
+};
+
 /* Low bits are read and written, but hold no numbers that an observer could check. */
 static inline void
 describe_adamw(struct op_call *c, const struct adamw *a)
@@ -120,6 +127,14 @@ describe_balance(struct op_call *c, const struct balance *b)
 	op_writes(c, "weight", &b->weight);
 }
 
+static inline void
+describe_shrink(struct op_call *c, const struct shrink *s)
+{
+	op_reads(c, &s->master);
+	op_writes(c, "master", &s->master);
+	op_writes(c, "weight", &s->weight);
+}
+
 #endif
 
 #ifdef OPERATION
@@ -127,5 +142,6 @@ OPERATION(split, halves)
 OPERATION(adamw, adamw)
 OPERATION(sgd, sgd)
 OPERATION(balance, balance)
+OPERATION(shrink, shrink)
 OPERATION_CPU(average, average)
 #endif

@@ -45,11 +45,14 @@ struct route {
  * n[i] P[i] with n = load[group of the row], a constant, plus z times that of the sum of lse^2. P
  * is the softmax of a row, or its sigmoids divided by their sum; lse = log sum exp of its logits.
  * n is without the bias, as P is: compute_routing_scores_for_aux_loss in Megatron-LM's
- * core/transformer/moe/moe_utils.py.
- * Source: Fedus 2021 arXiv:2101.03961; Zoph 2022 arXiv:2202.08906; docs/math.md 5.3.
+ * core/transformer/moe/moe_utils.py. With a total the one group's load is added to it, and n is
+ * the total, divided by the number of loads that it holds: its sum over that of a load.
+ * Source: Fedus 2021 arXiv:2101.03961; Zoph 2022 arXiv:2202.08906; Qiu 2025 arXiv:2501.11873;
+ * docs/math.md 5.3.
  */
 struct route_grad {
 	struct route fwd;      /* as it was left, but load may be summed over ranks */
+	struct tensor total;   /* F64 [E], of earlier loads; or none */
 	struct tensor dweight; /* real [R,k] */
 	struct tensor dlogits; /* real [R,E], written */
 	/* real [E]: the rows of each are added, or written without accumulate; or none */

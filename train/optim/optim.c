@@ -220,6 +220,7 @@ update_chunk(
 	const struct updating *x = ctx;
 
 	update_bucket(e, &(struct optim_bucket){ &x->o, &x->u, p->bucket, p->part, *grads });
+	qk_clip_part(e, &x->o.qk_clip, x->u.scores, p->bucket, &p->part);
 }
 
 /* Collective over the data group: each bucket is sent to the others as soon as it is updated, or
@@ -243,8 +244,7 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 			update_bucket(e,
 			    &(struct optim_bucket){
 				o, u, k, own, engine_part(e, BUF_GRADS, &own) });
-		if (u->scores)
-			qk_clip_bucket(e, &o->qk_clip, u->scores, k);
+		qk_clip_part(e, &o->qk_clip, u->scores, k, &own);
 		dp_comm_updated(e, k);
 	}
 }

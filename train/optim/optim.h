@@ -41,7 +41,8 @@ struct optim_update {
 	double lr, vocab_lr, weight_decay, grad_scale;
 	double expert_rows; /* of an expert of a layer, on average */
 	int64_t step;
-	const double *scores; /* as qk_clip_scores gives them, or NULL */
+	/* as qk_clip_scores gives them, or NULL; they stay until the next update has begun */
+	const double *scores;
 };
 
 struct optim_kind {

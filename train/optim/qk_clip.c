@@ -3,17 +3,21 @@
  *
  * With eta = threshold / S < 1, S the largest score of the heads of a group in all samples of the
  * step, the rows of q of these heads are multiplied by eta^alpha after the update, those of k of
- * the group by eta^(1 - alpha). Source: Kimi Team 2025, arXiv:2507.20534; by group as in
- * Megatron-LM core/transformer/attention.py.
+ * the group by eta^(1 - alpha). What all keys share does not shrink, so that the rows of q which
+ * meet it are multiplied by eta. Source: Kimi Team 2025, arXiv:2507.20534, algorithm 1; by group as
+ * in Megatron-LM core/transformer/attention.py.
  */
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/model/block/attention.h"
+#include "lib/model/block/latent.h"
 #include "train/optim/qk_clip.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Each rank knows its heads of the layers of its stage in its samples. */
+/* Each rank knows its heads of the layers of its stage in its samples, and of these the positions
+ * or the heads that context ranks leave to it. */
 double *
 qk_clip_scores(struct engine *e)
 {
@@ -47,44 +51,83 @@ qk_clip_scores(struct engine *e)
 	return out;
 }
 
-/* Shrinks the rows of q or k in the shard whose groups have larger scores than the threshold, as
- * far as they are this rank's. */
+/* The rows that a parameter has for each group: the first of them are multiplied by eta to one
+ * power, the others to another; 0: these stay. */
+struct group_rows {
+	int number; /* of the parameter */
+	int64_t first, others;
+	double power, power_of_others;
+};
+
+/* False where the parameter makes neither q nor k. */
+static bool
+find_rows(const struct model_config *m, const struct qk_clip *c, int number, struct group_rows *out)
+{
+	int64_t k = m->kv_channels, q = k * m->num_attention_heads / m->num_query_groups,
+		plain = m->qk_head_dim, shared = m->qk_pos_emb_head_dim;
+	const struct group_rows all[] = {
+		{ ATTENTION_Q, q, 0, c->alpha, 0 },
+		{ ATTENTION_Q_BIAS, q, 0, c->alpha, 0 },
+		{ ATTENTION_K, k, 0, 1 - c->alpha, 0 },
+		{ ATTENTION_K_BIAS, k, 0, 1 - c->alpha, 0 },
+		{ LATENT_Q_UP, plain, shared, c->alpha, 1 },
+		{ LATENT_Q_WHOLE, plain, shared, c->alpha, 1 },
+		{ LATENT_KV_UP, plain, m->v_head_dim, 1 - c->alpha, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i].number == number) {
+			*out = all[i];
+			return true;
+		}
+	return false;
+}
+
+/* Multiplies rows [from, to) of a parameter, as far as the shard and the part have them. */
 static void
-shrink_shard(struct engine *e, const struct qk_clip *c, const double *scores, const struct shard *s)
+shrink_rows(struct engine *e, const struct part *within, const struct shard *s, int64_t from,
+    int64_t to, double factor)
 {
 	const struct param *p = &e->table[s->param];
-	struct part own = engine_optim_part_of(e, s);
-	int64_t groups = e->plan.model.num_query_groups, rows = p->shape[0] / groups,
-		start = s->slice.start[0], end = start + s->slice.count[0];
+	int64_t width = p->ndim == 2 ? p->shape[1] : 1, start = s->slice.start[0],
+		first = int64_max(from, start), end = int64_min(to, start + s->slice.count[0]);
+	struct part part =
+	    part_cut(within, s->offset + (first - start) * width, (end - first) * width);
+	struct stream *st = engine_stream(e, &part);
+	struct shrink call = { .factor = factor };
 
-	for (int64_t g = start / rows; g * rows < end; g++) {
-		double eta = c->threshold / scores[p->layer * groups + g];
-		int64_t from = g * rows > start ? g * rows : start,
-			to = (g + 1) * rows < end ? (g + 1) * rows : end;
-		struct part part = part_cut(
-		    &own, s->offset + (from - start) * p->shape[1], (to - from) * p->shape[1]);
-		struct tensor master = engine_masters(e, &part),
-			      weight = engine_part(e, BUF_WEIGHTS, &part);
-
-		if (!(eta < 1) || part.count == 0)
-			continue;
-		e->ops->axpby(e->stream,
-		    &(struct axpby){ .y = master,
-			.x = master,
-			.a = pow(eta, p->number == ATTENTION_Q ? c->alpha : 1 - c->alpha) });
-		if (memory_buffer(&e->mem, BUF_MASTER)->bytes)
-			e->ops->cast(e->stream, &(struct pair){ weight, master });
-	}
+	if (first >= end || part.count == 0)
+		return;
+	call.master = engine_masters(e, &part);
+	call.low_bits = engine_part(e, BUF_LOW_BITS, &part);
+	if (memory_has(&e->mem, BUF_MASTER))
+		call.weight = engine_updated(e, &part);
+	(st == e->stream ? e->ops : st->ops)->shrink(st, &call);
 }
 
 void
-qk_clip_bucket(struct engine *e, const struct qk_clip *c, const double *scores, int bucket)
+qk_clip_part(struct engine *e, const struct qk_clip *c, const double *scores, int bucket,
+    const struct part *within)
 {
-	for (int i = 0; i < e->mem.shards.count; i++) {
-		const struct shard *s = &e->mem.shards.item[i];
-		int number = e->table[s->param].number;
+	const struct model_config *m = &e->plan.model;
+	struct group_rows r;
 
-		if (s->bucket == bucket && (number == ATTENTION_Q || number == ATTENTION_K))
-			shrink_shard(e, c, scores, s);
+	for (int i = 0; scores && i < e->mem.shards.count; i++) {
+		const struct shard *s = &e->mem.shards.item[i];
+		const struct param *p = &e->table[s->param];
+
+		if (s->bucket != bucket || !find_rows(m, c, p->number, &r))
+			continue;
+		for (int64_t g = 0; g < m->num_query_groups; g++) {
+			double eta = c->threshold / scores[p->layer * m->num_query_groups + g];
+			int64_t from = g * (r.first + r.others), cut = from + r.first;
+
+			if (!(eta < 1))
+				continue;
+			shrink_rows(e, within, s, from, cut, pow(eta, r.power));
+			if (r.power_of_others > 0)
+				shrink_rows(
+				    e, within, s, cut, cut + r.others, pow(eta, r.power_of_others));
+		}
 	}
 }

@@ -10,8 +10,9 @@
 /* [layers][groups] of the model, the largest scores of the step, equal on every rank; the caller
  * frees it. NULL where scores are not kept. Waits for the device; collective over the world. */
 double *qk_clip_scores(struct engine *e);
-/* Shrinks what this rank owns of a bucket: masters, and the weights where those are apart. Queued.
- */
-void qk_clip_bucket(struct engine *e, const struct qk_clip *c, const double *scores, int bucket);
+/* Shrinks an own part of a bucket: masters, and the weights where those are apart. Nothing without
+ * scores. Queued where the part is updated, on the device or by the host. */
+void qk_clip_part(struct engine *e, const struct qk_clip *c, const double *scores, int bucket,
+    const struct part *within);
 
 #endif

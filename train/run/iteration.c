@@ -299,8 +299,7 @@ update(struct run *r, struct step_metrics *m)
 	double tokens = (double)(step_samples(r) * r->e->plan.shape.seq_length);
 	double grad_scale =
 	    r->total[TOTAL_TOKENS] > 0 ? 1 / (r->total[TOTAL_TOKENS] * r->e->token_scale) : 0;
-	double factor = 1;
-	double *scores = qk_clip_scores(r->e);
+	double factor = 1, *before = r->scores;
 	struct optim_update u = {
 		.lr = m->lr,
 		.vocab_lr = m->vocab_lr,
@@ -315,12 +314,12 @@ update(struct run *r, struct step_metrics *m)
 	if (o->clip_grad > 0 && o->clip_grad / (m->grad_norm + 1e-6) < 1)
 		factor = o->clip_grad / (m->grad_norm + 1e-6);
 	u.grad_scale = grad_scale * factor;
-	u.scores = scores;
+	u.scores = r->scores = qk_clip_scores(r->e);
 	timing_end(r->e, SPAN_BETWEEN);
 	timing_begin(r->e, SPAN_OPTIMIZER);
 	optim_step(r->e, o, &u);
 	ema_step(r->e, r->c->o.run.ema_decay);
-	free(scores);
+	free(before);
 	timing_end(r->e, SPAN_OPTIMIZER);
 	timing_begin(r->e, SPAN_BETWEEN);
 	fault_updated(r->c->fault);

@@ -494,6 +494,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	replay_free(r.replay);
 	data_close(r.data);
 	engine_close(&engine);
+	free(r.scores);
 	requests_release(&requests);
 	return status;
 }

@@ -7,7 +7,6 @@
  * layers, data ranks between segments (dp_comm.h).
  */
 #include "train/engine/hashes.h"
-#include "train/layers/attention.h"
 #include "train/layers/layer.h"
 #include "train/layers/norm.h"
 #include "train/step/model.h"
@@ -120,12 +119,4 @@ step_segment(struct step *s, const struct pass_items *of, const struct segment *
 		else
 			item_forward(s, m);
 	}
-}
-
-void
-step_measure(struct step *s)
-{
-	for (int i = blocks_of(s).first; i < blocks_of(s).end; i++)
-		if (s->e->layer[i].kind == &layer_attention)
-			attention_measure(&s->e->layer[i], s);
 }

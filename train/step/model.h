@@ -15,7 +15,5 @@ struct tensor step_stage_output(const struct step *s);
  * of the input; the head starts from its loss. Accumulates main gradients. Collective over the
  * tensor group. */
 void step_segment(struct step *s, const struct pass_items *of, const struct segment *segment);
-/* The largest scores of attention of the chunk's layers, after its forward pass. */
-void step_measure(struct step *s);
 
 #endif

@@ -93,8 +93,6 @@ pass(const struct pipeline *p, const struct action *a)
 		activation_offload_leave(&s, m, &m->segment[i]);
 		dp_comm_leave(&s, &m->item[m->segment[i].end - 1]);
 	}
-	if (!back && p->training && memory_buffer(&p->e->mem, BUF_SCORES)->bytes)
-		step_measure(&s);
 	timing_end(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
 }
 

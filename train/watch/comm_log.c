@@ -82,6 +82,7 @@ const char *const comm_role_name[COMM_ROLES] = {
 	[COMM_CONTEXT] = "context ranks",
 	[COMM_DATA] = "data ranks",
 	[COMM_PIPELINE] = "pipeline stages",
+	[COMM_STAGE] = "ranks of a stage",
 	[COMM_EXPERTS] = "expert ranks",
 	[COMM_EXPERT_DATA] = "data ranks of experts",
 	[COMM_HEADS] = "tensor ranks of a group of heads",

@@ -3,6 +3,7 @@
  * recipe, and the rules of a config that can be exported
  */
 #include "lib/model/family/rows.h"
+#include "lib/model/rope.h"
 
 #include <math.h>
 #include <string.h>
@@ -277,4 +278,149 @@ family_read_gemma(
 	c->proj_bias = c->qkv_bias;
 	c->position = POSITION_ROPE;
 	return 0;
+}
+
+int
+family_read_only(const struct json_value *v, const char *family, const char *name, const char *only,
+    struct err *e)
+{
+	const char *word;
+
+	if (json_string(v, name, only, &word, e) < 0)
+		return -1;
+	return strcmp(word, only) == 0
+	    ? 0
+	    : err_set(e, "\"%s\" is '%s'; %s has '%s'", name, word, family, only);
+}
+
+/* One group is none. */
+int
+family_read_groups(struct model_config *c, const struct json_value *v, const int64_t absent[2],
+    int64_t scores, struct err *e)
+{
+	int64_t groups, best;
+
+	if (keys_int(v, "n_group", absent[0], &groups, e) < 0 ||
+	    keys_int(v, "topk_group", absent[1], &best, e) < 0)
+		return -1;
+	if (groups < 1 || best < 1 || best > groups)
+		return err_set(e,
+		    "\"n_group\" %lld and \"topk_group\" %lld: must be at least 1, the second at "
+		    "most the first",
+		    (long long)groups, (long long)best);
+	if (groups == 1)
+		return 0;
+	c->moe_router_num_groups = groups;
+	c->moe_router_group_topk = best;
+	c->moe_router_group_scores = scores;
+	return 0;
+}
+
+static int
+read_dense(struct model_config *c, const struct json_value *v, int64_t absent, struct err *e)
+{
+	bool dense[PATTERN_MAX] = { false };
+	int64_t first;
+
+	if (keys_int(v, "first_k_dense_replace", absent, &first, e) < 0)
+		return -1;
+	if (first < 0 || c->num_layers > PATTERN_MAX)
+		return err_set(e,
+		    "\"first_k_dense_replace\" %lld: must be from 0 on, and \"num_hidden_layers\" "
+		    "at most %d",
+		    (long long)first, PATTERN_MAX);
+	for (int64_t i = 0; i < first && i < c->num_layers; i++)
+		dense[i] = true;
+	if (first > 0)
+		c->moe_layer_freq = pattern_of(dense, (int)c->num_layers);
+	return 0;
+}
+
+/* Cosines and sines are multiplied by the quotient of both where both are there, and dot products
+ * by the square of the second alone. */
+static int
+read_mscales(struct model_config *c, const struct json_value *v, struct err *e)
+{
+	const struct json_value *dict = family_rope_of(v);
+	double factor, one, all;
+
+	if (c->rope_scaling != ROPE_SCALING_YARN)
+		return 0;
+	if (json_double(dict, "attention_factor", 0, &factor, e) < 0 ||
+	    json_double(dict, "mscale", 0, &one, e) < 0 ||
+	    json_double(dict, "mscale_all_dim", 0, &all, e) < 0)
+		return -1;
+	if (one < 0 || all < 0)
+		return err_set(e, "\"mscale\" and \"mscale_all_dim\" must be at least 0");
+	c->yarn_mscale_all_dim = all;
+	if (factor == 0 && one > 0 && all > 0) {
+		c->yarn_mscale = one;
+		c->yarn_attention_factor = 0;
+	} else if (factor == 0 && all > 0) {
+		c->yarn_attention_factor = yarn_default_factor(c->rope_factor, 1);
+	}
+	return 0;
+}
+
+int
+family_read_latents(struct model_config *c, const struct json_value *v,
+    const struct family_latents *absent, struct err *e)
+{
+	int64_t shared;
+	double scale;
+
+	c->multi_latent_attention = c->qk_layernorm = true;
+	c->kv_channels = c->qk_head_dim + c->qk_pos_emb_head_dim;
+	c->latent_norm_epsilon = c->norm_epsilon == 1e-6 ? 0 : 1e-6;
+	if (keys_int(v, "n_shared_experts", absent->shared, &shared, e) < 0 ||
+	    read_dense(c, v, absent->dense, e) < 0 ||
+	    json_double(v, "routed_scaling_factor", absent->scale, &scale, e) < 0)
+		return -1;
+	if (!(scale > 0))
+		return err_set(e, "\"routed_scaling_factor\" is %g; must be above 0", scale);
+	c->moe_router_topk_scaling_factor = scale == 1 ? 0 : scale;
+	if (shared < 1 || shared > 1 << 20 || c->moe_ffn_hidden_size > 1 << 24)
+		return err_set(
+		    e, "\"n_shared_experts\" is %lld; must be at least 1", (long long)shared);
+	c->moe_shared_expert_intermediate_size = shared * c->moe_ffn_hidden_size;
+	return family_read_experts(c, v, e) < 0 ? -1 : read_mscales(c, v, e);
+}
+
+static int64_t
+first_experts(const struct model_config *c)
+{
+	int64_t i = 0;
+
+	while (i < c->num_layers && !layer_has_experts(c, i))
+		i++;
+	return i;
+}
+
+/* A width that is no multiple is read back as another one. */
+void
+family_write_latents(const struct model_config *c, struct str *out)
+{
+	bool grouped = c->moe_router_num_groups > 0;
+	int64_t f = c->moe_ffn_hidden_size;
+	struct str more = { 0 };
+
+	str_addf(out,
+	    ",\n  \"n_group\": %lld,\n  \"topk_group\": %lld,\n  \"n_shared_experts\": %lld"
+	    ",\n  \"first_k_dense_replace\": %lld",
+	    grouped ? (long long)c->moe_router_num_groups : 1,
+	    grouped ? (long long)c->moe_router_group_topk : 1,
+	    (long long)(f > 0 ? c->moe_shared_expert_intermediate_size / f : 0),
+	    (long long)first_experts(c));
+	str_adds(out, ",\n  \"routed_scaling_factor\": ");
+	str_add_double(out, model_topk_scale(c));
+	if (c->rope_scaling == ROPE_SCALING_YARN && c->yarn_mscale > 0) {
+		str_adds(&more, ",\n    \"mscale\": ");
+		str_add_double(&more, c->yarn_mscale);
+	}
+	if (c->rope_scaling == ROPE_SCALING_YARN && c->yarn_mscale_all_dim > 0) {
+		str_adds(&more, ",\n    \"mscale_all_dim\": ");
+		str_add_double(&more, c->yarn_mscale_all_dim);
+	}
+	family_write_rope_with(c, more.buf ? more.buf : "", out);
+	str_release(&more);
 }

@@ -174,11 +174,45 @@
 	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 2048 }, \
 	KEYS_RATES(1e-5), \
 	{ "attention_bias", KEY_BOOL, KEY_OFF(qkv_bias), false }
-/* Members without a row of models that rotate, and what Qwen and Gemma have besides. */
+/* Attention of latents, experts beside shared ones, and an MLP in the first layers. */
+#define NAMES_LATENT_ATTENTION \
+	{ "self_attention.linear_q_down_proj.weight", \
+	    "model.layers.%d.self_attn.q_a_proj.weight", false }, \
+	{ "self_attention.q_latent_layernorm.weight", \
+	    "model.layers.%d.self_attn.q_a_layernorm.weight", false }, \
+	{ "self_attention.linear_q_up_proj.weight", \
+	    "model.layers.%d.self_attn.q_b_proj.weight", false }, \
+	{ "self_attention.linear_q_proj.weight", \
+	    "model.layers.%d.self_attn.q_proj.weight", false }, \
+	{ "self_attention.linear_kv_down_proj.weight", \
+	    "model.layers.%d.self_attn.kv_a_proj_with_mqa.weight", false }, \
+	{ "self_attention.kv_latent_layernorm.weight", \
+	    "model.layers.%d.self_attn.kv_a_layernorm.weight", false }, \
+	{ "self_attention.linear_kv_up_proj.weight", \
+	    "model.layers.%d.self_attn.kv_b_proj.weight", false }
+#define NAMES_LATENTS \
+	NAMES_NORMS, NAMES_LATENT_ATTENTION, NAMES_PROJ, NAMES_GATED_MLP, \
+	{ "mlp.shared_experts.linear_gate.weight", \
+	    "model.layers.%d.mlp.shared_experts.gate_proj.weight", false }, \
+	{ "mlp.shared_experts.linear_up.weight", \
+	    "model.layers.%d.mlp.shared_experts.up_proj.weight", false }, \
+	{ "mlp.shared_experts.linear_down.weight", \
+	    "model.layers.%d.mlp.shared_experts.down_proj.weight", false }
+#define KEYS_LATENTS \
+	{ "kv_lora_rank", KEY_INT, KEY_OFF(kv_lora_rank), 512 }, \
+	{ "q_lora_rank", KEY_COUNT, KEY_OFF(q_lora_rank), 1536 }, \
+	{ "qk_nope_head_dim", KEY_INT, KEY_OFF(qk_head_dim), 128 }, \
+	{ "qk_rope_head_dim", KEY_INT, KEY_OFF(qk_pos_emb_head_dim), 64 }, \
+	{ "v_head_dim", KEY_INT, KEY_OFF(v_head_dim), 128 }
+/* Members without a row of models that rotate, and what Qwen, Gemma and DeepSeek have besides. */
 #define OTHERS_ROPE \
 	"rope_scaling", "rope_parameters", "original_max_position_embeddings"
 #define OTHERS_QWEN OTHERS_ROPE, "use_sliding_window", "max_window_layers", "layer_types"
 #define OTHERS_GEMMA "layer_types", "hidden_act"
+#define OTHERS_LATENTS \
+	OTHERS_ROPE, "routed_scaling_factor", "n_group", "topk_group", "n_shared_experts", \
+	    "first_k_dense_replace", "scoring_func", "topk_method", "head_dim", "qk_head_dim", \
+	    "moe_layer_freq", "ep_size", "seq_aux", "aux_loss_alpha"
 /* clang-format on */
 
 /* The only word of hidden_activation, and those of hidden_act. */
@@ -226,5 +260,20 @@ void family_write_qwen(const struct model_config *c, struct str *out);
  * divides, from 1 on, without the window where layer_types does not say. */
 int family_read_gemma(
     struct model_config *c, const struct json_value *config, int64_t every, struct err *e);
+/* Refuses a member that has another word than what the class does in any case. */
+int family_read_only(const struct json_value *v, const char *family, const char *name,
+    const char *only, struct err *e);
+/* n_group and topk_group, and what absent ones mean; `scores` make that of a group. */
+int family_read_groups(struct model_config *c, const struct json_value *v, const int64_t absent[2],
+    int64_t scores, struct err *e);
+/* What absent members mean: shared experts, first layers without experts, the factor of weights. */
+struct family_latents {
+	int64_t shared, dense;
+	double scale;
+};
+/* Sets the recipe of attention of latents, with these members and those of rotation. */
+int family_read_latents(struct model_config *c, const struct json_value *v,
+    const struct family_latents *absent, struct err *e);
+void family_write_latents(const struct model_config *c, struct str *out);
 
 #endif
