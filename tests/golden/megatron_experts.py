@@ -67,6 +67,7 @@ def whole(paths):
 
 def make(source, directory, form):
     """One form: how many tensors are equal in what mckpt makes of it."""
+    shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
     tokens = np.random.default_rng(7).integers(0, 61, (STEPS * 4, 17))
     np.save(directory + "/tokens.npy", tokens)
