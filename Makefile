@@ -356,9 +356,13 @@ test-kinds: $(progs)
 # N random tokenizer.json, from number SEED on, against PYTHON's tokenizers.
 test-tokenizers: $(progs)
 	@$(python_with)/random_tokenizers.py -n $(or $(N),300) -s $(or $(SEED),1)
-# Megatron-LM itself, whose source is in the directory MEGATRON, resumes what mckpt export writes.
-test-megatron: $(progs)
+# Models of every FAMILY through Megatron-LM's formats; then Megatron-LM itself, whose source is in
+# the directory MEGATRON, resumes what mckpt export writes, and saves experts that mckpt imports.
+test-megatron: $(progs) $(B)/tests/tools/megatron_same
+	@$(python_with)/megatron_families.py -n $(or $(N),8) $(FAMILY)
 	@$(python_with)/megatron_resume.py '$(MEGATRON)'
+	@PATH=$(abspath $(B)/tests/tools):$$PATH; $(python_with)/megatron_experts.py \
+		'$(MEGATRON)' $(B)/megatron-experts
 # Models made of others beside those of PEFT, mergekit and others, where PYTHON and the directories
 # have them.
 test-surgery: $(progs)
@@ -457,7 +461,7 @@ clean:
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all  parity-hosts  hosts-mutants' \
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-aarch64  test-gpu  faults N=1000  sim' \
-		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR  test-tokenizers PYTHON= N=10000  test-boards PYTHON=  test-surgery PYTHON= MEGATRON=DIR GOLDEN=DIR' \
+		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR FAMILY=  test-tokenizers PYTHON= N=10000  test-boards PYTHON=  test-surgery PYTHON= MEGATRON=DIR GOLDEN=DIR' \
 		' test-mutations PYTHON= FAMILY=  test-kinds PYTHON= KIND=' \
 		' format  fuzz  bench  published PUBLISHED=FILE  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  bundle BUNDLE_MPI=host|own  deb  sbom  test-packaging' \

@@ -24,15 +24,31 @@ static int (*const writers[])(struct export *x) = { export_torch, export_torch_d
 /* --- tensors ---------------------------------------------------------------------------------- */
 
 bool
-export_has(const struct export *x, int kind)
+export_has(const struct export *x, int tensor, int kind)
 {
-	return kind < x->num_kinds && (kind != KIND_MASTER || x->has_master);
+	return kind < x->num_kinds && (kind != KIND_MASTER || x->has_master) &&
+	    (kind == KIND_WEIGHT || !x->map.tensor[tensor].balance);
 }
 
 enum dtype
-export_dtype(const struct export *x, int kind)
+export_dtype(const struct export *x, int tensor, int kind)
 {
-	return kind == KIND_WEIGHT ? x->dtype : DTYPE_F32;
+	return kind == KIND_WEIGHT && !x->map.tensor[tensor].balance ? x->dtype : DTYPE_F32;
+}
+
+int
+export_num_optimizers(const struct export *x)
+{
+	return layout_expert_ranks(&x->layout) > 1 ? 2 : 1;
+}
+
+bool
+export_optimizes(const struct export *x, int optimizer, int tensor)
+{
+	const struct megatron_tensor *t = &x->map.tensor[tensor];
+
+	return !t->balance &&
+	    (export_num_optimizers(x) == 1 || (t->expert >= 0) == (optimizer == 1));
 }
 
 const char *
@@ -50,7 +66,7 @@ export_bytes(const struct export *x, int tensor, int kind)
 
 	megatron_rank_shape(t, x->ranks, shape);
 	whole = slice_whole(t->ndim, shape);
-	return (uint64_t)slice_elements(&whole) * dtype_size(export_dtype(x, kind));
+	return (uint64_t)slice_elements(&whole) * dtype_size(export_dtype(x, tensor, kind));
 }
 
 /* Some rows of a rank's tensor. */
@@ -67,7 +83,7 @@ read_param(struct export *x, int i, const struct rows *r)
 {
 	const struct param *p = &x->src->param[i];
 	struct slice whole = slice_whole(p->ndim, p->shape);
-	enum dtype dtype = export_dtype(x, r->kind);
+	enum dtype dtype = export_dtype(x, r->tensor, r->kind);
 	struct megatron_piece it = { 0 };
 
 	while (megatron_next(&x->map, i, x->ranks, &whole, &it)) {
@@ -102,7 +118,7 @@ export_put(struct export *x, struct torchzip_writer *w, const struct export_part
 	megatron_rank_shape(t, x->ranks, shape);
 	for (int d = 1; d < t->ndim; d++)
 		r.elements *= shape[d];
-	row = (size_t)r.elements * dtype_size(export_dtype(x, part->kind));
+	row = (size_t)r.elements * dtype_size(export_dtype(x, part->tensor, part->kind));
 	rows = shape[0] / part->blocks;
 	most = int64_max(1, WINDOW_BYTES / (int64_t)int64_max((int64_t)row, 1));
 	r.first = part->block * rows;
@@ -181,12 +197,6 @@ choose_states(struct export *x)
 		    "%s: its optimizer is %s, whose states are not written; --no-optim leaves "
 		    "them out",
 		    s->path, s->rule->name);
-	if (optim && s->config.num_experts && x->o->format == EXPORT_TORCH)
-		return err_set(x->e,
-		    "%s: the states of a model with experts are not written in torch; --to "
-		    "torch_dist "
-		    "has them, --no-optim leaves them out",
-		    s->path);
 	x->num_kinds = optim ? KIND_STATES + optim_num_states(s->rule) : 1;
 	x->has_master = optim && (x->dtype != DTYPE_F32 || x->o->use_distributed_optimizer);
 	return 0;

@@ -211,16 +211,18 @@ put_optimizer(const struct export *x, bool experts, struct str *s)
 	pickle_close_dict(s);
 }
 
-/* Where ranks share the experts there are two, of all else and of the experts, by number. */
+/* Several are in a dict by number. */
 static void
 put_optimizers(const struct export *x, struct str *s)
 {
-	if (layout_expert_ranks(&x->layout) == 1) {
+	int n = export_num_optimizers(x);
+
+	if (n == 1) {
 		put_optimizer(x, false, s);
 		return;
 	}
 	pickle_open_dict(s);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < n; i++) {
 		pickle_put_int(s, i);
 		put_optimizer(x, i == 1, s);
 	}
@@ -332,7 +334,7 @@ put_part(struct dist_file *f, const char *name, int tensor, int kind, int rank)
 {
 	struct export *x = f->x;
 	const struct megatron_tensor *t = &x->map.tensor[tensor];
-	enum dtype dtype = export_dtype(x, kind);
+	enum dtype dtype = export_dtype(x, tensor, kind);
 	uint64_t n = export_bytes(x, tensor, kind) / (uint64_t)t->blocks;
 	int rc = 0;
 
@@ -379,7 +381,7 @@ put_stack(struct dist_file *f, int first, int kind)
 		    s.name);
 	for (int d = 0; d < t->ndim; d++)
 		shape[s.ndim + d] = t->shape[d];
-	open_tensor(&f->names, name, export_dtype(x, kind), t->ndim + s.ndim, shape);
+	open_tensor(&f->names, name, export_dtype(x, first, kind), t->ndim + s.ndim, shape);
 	for (int i = first; i < x->map.count; i++)
 		for (int rank = 0; rank < ranks && same_stack(x, &x->map.tensor[i], t); rank++)
 			if (put_part(f, name, i, kind, rank) < 0)
@@ -403,9 +405,11 @@ export_torch_dist(struct export *x)
 	put_common(&f);
 	put_extra_states(&f);
 	for (int kind = KIND_WEIGHT; kind < x->num_kinds; kind++)
-		for (int i = 0; i < x->map.count && export_has(x, kind) && rc == 0; i++) {
+		for (int i = 0; i < x->map.count && rc == 0; i++) {
 			int first = 0; /* of the name of tensor i */
 
+			if (!export_has(x, i, kind))
+				continue;
 			while (!same_stack(x, &x->map.tensor[first], &x->map.tensor[i]))
 				first++;
 			if (i == first)

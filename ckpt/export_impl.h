@@ -32,9 +32,13 @@ struct export
 
 /* --- export.c --------------------------------------------------------------------------------- */
 
-/* Whether a kind is written, and its type. */
-bool export_has(const struct export *x, int kind);
-enum dtype export_dtype(const struct export *x, int kind);
+/* Whether a kind of a tensor is written, and its type. */
+bool export_has(const struct export *x, int tensor, int kind);
+enum dtype export_dtype(const struct export *x, int tensor, int kind);
+/* The number of optimizers that the run will have: where ranks share the experts there are two, of
+ * all else and of these. Whether one of them has a tensor. */
+int export_num_optimizers(const struct export *x);
+bool export_optimizes(const struct export *x, int optimizer, int tensor);
 /* "exp_avg" */
 const char *export_state(const struct export *x, int kind);
 /* Bytes of the part of a tensor that a rank has. */

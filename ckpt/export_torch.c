@@ -2,10 +2,11 @@
  * export_torch.c - Megatron-LM's format torch: a directory for each model rank
  *
  *   mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt   args, weights, optimizer
- *   mp_rank_TT[_PPP]/distrib_optim.pt           of the distributed optimizer: flat buffers
+ *                          distrib_optim.pt     of the distributed optimizer: flat buffers
  *
- * A file is a pickle that names its storages, then these in order; so the pickle is made first,
- * with a list of them.
+ * Where ranks share the experts there are two optimizers, in a list; the buffers of the first are
+ * with the first rank of each tensor rank alone. A file is a pickle that names its storages, then
+ * these in order; so the pickle is made first, with a list of them.
  */
 #include "ckpt/export_impl.h"
 #include "lib/base/io.h"
@@ -104,7 +105,8 @@ put_tensor(struct rank_file *f, int item, int kind)
 	int64_t shape[SLICE_DIMS];
 
 	megatron_rank_shape(t, x->ranks, shape);
-	pickle_put_tensor(&f->pickle, export_dtype(x, kind), t->ndim, shape, f->num_storages);
+	pickle_put_tensor(&f->pickle, export_dtype(x, f->item[item].tensor, kind), t->ndim, shape,
+	    f->num_storages);
 	f->storage[f->num_storages++] = (struct storage){ item, kind };
 }
 
@@ -140,37 +142,53 @@ put_models(struct rank_file *f)
 	}
 }
 
+/* A group of parameters of one of the optimizers: group 0 decays, group 1 does not. */
+struct group {
+	int optimizer, number;
+};
+
 /* Item number n of a group, or -1. */
 static int
-group_item(const struct rank_file *f, int group, int n)
+group_item(const struct rank_file *f, struct group g, int n)
 {
+	const struct export *x = f->x;
+
 	for (int i = 0; i < f->count; i++)
-		if (f->x->map.tensor[f->item[i].tensor].decay == (group == 0) && n-- == 0)
+		if (export_optimizes(x, g.optimizer, f->item[i].tensor) &&
+		    x->map.tensor[f->item[i].tensor].decay == (g.number == 0) && n-- == 0)
 			return i;
 	return -1;
 }
 
 static int
-group_count(const struct rank_file *f, int group)
+group_count(const struct rank_file *f, struct group g)
 {
 	int n = 0;
 
-	while (group_item(f, group, n) >= 0)
+	while (group_item(f, g, n) >= 0)
 		n++;
 	return n;
 }
 
+/* That of the experts has matrices alone. */
+static int
+num_groups(int optimizer)
+{
+	return optimizer == 1 ? 1 : 2;
+}
+
 /* Parameters are numbered group by group. */
 static void
-put_states(struct rank_file *f)
+put_states(struct rank_file *f, int optimizer)
 {
 	const struct export *x = f->x;
 	int id = 0, item;
 
 	pickle_put_text(&f->pickle, "state");
 	pickle_open_dict(&f->pickle);
-	for (int g = 0; g < 2; g++)
-		for (int n = 0; (item = group_item(f, g, n)) >= 0; n++) {
+	for (int g = 0; g < num_groups(optimizer); g++)
+		for (int n = 0; (item = group_item(f, (struct group){ optimizer, g }, n)) >= 0;
+		     n++) {
 			pickle_put_int(&f->pickle, id++);
 			pickle_open_dict(&f->pickle);
 			for (int kind = KIND_STATES; kind < x->num_kinds; kind++) {
@@ -183,45 +201,61 @@ put_states(struct rank_file *f)
 }
 
 static void
-put_masters(struct rank_file *f)
+put_masters(struct rank_file *f, int optimizer)
 {
 	int item;
 
 	pickle_put_text(&f->pickle, "fp32_from_fp16_params");
 	pickle_open_list(&f->pickle);
-	for (int g = 0; g < 2; g++) {
+	for (int g = 0; g < num_groups(optimizer); g++) {
 		pickle_open_list(&f->pickle);
-		for (int n = 0; (item = group_item(f, g, n)) >= 0; n++)
+		for (int n = 0; (item = group_item(f, (struct group){ optimizer, g }, n)) >= 0; n++)
 			put_tensor(f, item, KIND_MASTER);
 		pickle_close_list(&f->pickle);
 	}
 	pickle_close_list(&f->pickle);
 }
 
-/* With masters the optimizer is inside a wrapper, which has them. */
+/* With masters an optimizer is inside a wrapper, which has them. */
 static void
-put_optimizer(struct rank_file *f)
+put_optimizer(struct rank_file *f, int optimizer)
 {
 	const struct export *x = f->x;
 	bool distributed = x->o->use_distributed_optimizer, wrapped = distributed || x->has_master;
-	const int none[2] = { -1, -1 }, ids[2] = { group_count(f, 0), group_count(f, 1) };
+	const int none[2] = { -1, -1 },
+		  ids[2] = { group_count(f, (struct group){ optimizer, 0 }),
+			  group_count(f, (struct group){ optimizer, 1 }) };
 
-	pickle_put_text(&f->pickle, "optimizer");
 	pickle_open_dict(&f->pickle);
 	if (wrapped) {
 		pickle_put_text(&f->pickle, "optimizer");
 		pickle_open_dict(&f->pickle);
 	}
 	if (!distributed)
-		put_states(f);
+		put_states(f, optimizer);
 	pickle_put_text(&f->pickle, "param_groups");
-	export_put_groups(x, &f->pickle, distributed ? none : ids, false);
+	export_put_groups(x, &f->pickle, distributed ? none : ids, optimizer == 1);
 	if (wrapped)
 		pickle_close_dict(&f->pickle);
 	if (!distributed && x->has_master)
-		put_masters(f);
+		put_masters(f, optimizer);
 	pickle_close_dict(&f->pickle);
-	export_put_scheduler(x, &f->pickle);
+}
+
+/* Several are in a list. */
+static void
+put_optimizers(struct rank_file *f)
+{
+	int n = export_num_optimizers(f->x);
+
+	pickle_put_text(&f->pickle, "optimizer");
+	if (n > 1)
+		pickle_open_list(&f->pickle);
+	for (int i = 0; i < n; i++)
+		put_optimizer(f, i);
+	if (n > 1)
+		pickle_close_list(&f->pickle);
+	export_put_scheduler(f->x, &f->pickle);
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -257,6 +291,15 @@ finish_file(struct export *x, struct outfile *out, struct torchzip_writer *w, in
 	return -1;
 }
 
+/* Which part of a tensor the rank has. */
+static int
+part_of(const struct rank_file *f, int tensor)
+{
+	const struct export *x = f->x;
+
+	return f->number % (int)megatron_num_ranks(&x->map.tensor[tensor], x->ranks);
+}
+
 static int
 write_model(struct rank_file *f)
 {
@@ -269,7 +312,7 @@ write_model(struct rank_file *f)
 	export_open_common(x, &f->pickle);
 	put_models(f);
 	if (x->num_kinds > 1)
-		put_optimizer(f);
+		put_optimizers(f);
 	pickle_close_dict(&f->pickle);
 	pickle_end(&f->pickle);
 	if (open_file(f, "model_optim_rng.pt", &out) < 0)
@@ -277,8 +320,7 @@ write_model(struct rank_file *f)
 	w = torchzip_begin(out.f, "archive", &f->pickle);
 	for (int i = 0; i < f->num_storages && rc == 0; i++) {
 		int tensor = f->item[f->storage[i].item].tensor;
-		const struct export_part part = { tensor, f->storage[i].kind,
-			f->number % (int)megatron_num_ranks(&x->map.tensor[tensor], x->ranks), 0,
+		const struct export_part part = { tensor, f->storage[i].kind, part_of(f, tensor), 0,
 			1 };
 
 		torchzip_storage(w, export_bytes(x, part.tensor, part.kind));
@@ -289,7 +331,8 @@ write_model(struct rank_file *f)
 
 /* --- flat buffers ----------------------------------------------------------------------------- */
 
-/* A chunk's buffer: its tensors from the last to the first. */
+/* The buffer of a chunk of an optimizer: its tensors from the last to the first; none: there is no
+ * buffer. */
 struct flat {
 	int count, *item;
 	int64_t *start, *end, length;
@@ -298,7 +341,7 @@ struct flat {
 /* One bucket, as without --overlap-grad-reduce; a table that two stages share has one of its own.
  */
 static void
-lay_flat(const struct rank_file *f, int chunk, struct flat *b)
+lay_flat(const struct rank_file *f, int optimizer, int chunk, struct flat *b)
 {
 	static const struct megatron_flat_rule rule = { 0, 64, true, 1 };
 	const struct export *x = f->x;
@@ -310,7 +353,7 @@ lay_flat(const struct rank_file *f, int chunk, struct flat *b)
 		.start = mem_alloc((size_t)f->count, sizeof *b->start),
 		.end = mem_alloc((size_t)f->count, sizeof *b->end) };
 	for (int i = f->count - 1; i >= 0; i--) {
-		if (f->item[i].chunk != chunk)
+		if (f->item[i].chunk != chunk || !export_optimizes(x, optimizer, f->item[i].tensor))
 			continue;
 		t[b->count] = (struct megatron_flat_tensor){
 			(int64_t)(export_bytes(x, f->item[i].tensor, KIND_MASTER) / 4),
@@ -333,8 +376,8 @@ put_flat(const struct rank_file *f, const struct flat *b, int kind, struct torch
 
 	torchzip_storage(w, (uint64_t)b->length * 4);
 	for (int i = 0; i <= b->count; i++) {
-		const struct export_part part = { i < b->count ? f->item[b->item[i]].tensor : 0,
-			kind, f->tensor_rank, 0, 1 };
+		int tensor = i < b->count ? f->item[b->item[i]].tensor : 0;
+		const struct export_part part = { tensor, kind, part_of(f, tensor), 0, 1 };
 		int64_t next = i < b->count ? b->start[i] : b->length;
 
 		for (; at < next; at += next - at < 4096 ? next - at : 4096)
@@ -346,13 +389,14 @@ put_flat(const struct rank_file *f, const struct flat *b, int kind, struct torch
 	return 0;
 }
 
-/* {chunk: {(dtype, torch.float32): {kind: tensor, ..., "numel_unpadded": n}}} */
+/* {number: {(dtype, torch.float32): {kind: tensor, ..., "numel_unpadded": n}}}, with the storages
+ * from `first` on. */
 static void
-put_flat_dict(const struct export *x, struct str *out, int chunk, int64_t length)
+put_flat_dict(const struct export *x, struct str *out, int number, int64_t length, int first)
 {
 	int kinds = x->num_kinds - KIND_MASTER;
 
-	pickle_put_int(out, chunk);
+	pickle_put_int(out, number);
 	pickle_open_dict(out);
 	pickle_open_tuple(out);
 	pickle_put_dtype(out, x->dtype);
@@ -361,7 +405,7 @@ put_flat_dict(const struct export *x, struct str *out, int chunk, int64_t length
 	pickle_open_dict(out);
 	for (int k = 0; k < kinds; k++) {
 		pickle_put_text(out, k ? export_state(x, KIND_MASTER + k) : "param");
-		pickle_put_tensor(out, DTYPE_F32, 1, &length, chunk * kinds + k);
+		pickle_put_tensor(out, DTYPE_F32, 1, &length, first + k);
 	}
 	pickle_put_text(out, "numel_unpadded");
 	pickle_put_int(out, length);
@@ -369,35 +413,62 @@ put_flat_dict(const struct export *x, struct str *out, int chunk, int64_t length
 	pickle_close_dict(out);
 }
 
+/* Lays the buffers of an optimizer, b[chunk], and appends their dict, with storages from `first`
+ * on; None where another rank has them. Returns the number of buffers. */
+static int
+put_buffers(const struct rank_file *f, int optimizer, int first, struct flat *b, struct str *out)
+{
+	const struct export *x = f->x;
+	int n = 0, kinds = x->num_kinds - KIND_MASTER;
+
+	if (optimizer == 0 && f->number >= x->ranks.tensor) {
+		pickle_put_none(out);
+		return 0;
+	}
+	pickle_open_dict(out);
+	pickle_put_text(out, "buckets_coalesced");
+	pickle_put_bool(out, true);
+	for (int j = 0; j < layout_chunks(&x->layout); j++) {
+		lay_flat(f, optimizer, j, &b[j]);
+		if (b[j].count == 0)
+			continue;
+		put_flat_dict(x, out, n, b[j].length, first + n * kinds);
+		n++;
+	}
+	pickle_close_dict(out);
+	return n;
+}
+
 static int
 write_flat(struct rank_file *f)
 {
 	struct export *x = f->x;
-	int chunks = layout_chunks(&x->layout), rc = 0;
-	struct flat *b = mem_zalloc((size_t)chunks, sizeof *b);
+	int optimizers = export_num_optimizers(x), chunks = layout_chunks(&x->layout),
+	    count = optimizers * chunks, first = 0, rc;
+	struct flat *b = mem_zalloc((size_t)count, sizeof *b);
 	struct torchzip_writer *w;
 	struct str pickle = { 0 };
 	struct outfile out;
 
 	pickle_begin(&pickle);
-	pickle_open_dict(&pickle);
-	pickle_put_text(&pickle, "buckets_coalesced");
-	pickle_put_bool(&pickle, true);
-	for (int j = 0; j < chunks; j++) {
-		lay_flat(f, j, &b[j]);
-		put_flat_dict(x, &pickle, j, b[j].length);
-	}
-	pickle_close_dict(&pickle);
+	if (optimizers > 1)
+		pickle_open_list(&pickle);
+	for (int i = 0; i < optimizers; i++)
+		first += (x->num_kinds - KIND_MASTER) *
+		    put_buffers(f, i, first, &b[i * chunks], &pickle);
+	if (optimizers > 1)
+		pickle_close_list(&pickle);
 	pickle_end(&pickle);
 	rc = open_file(f, "distrib_optim.pt", &out);
 	if (rc == 0) {
 		w = torchzip_begin(out.f, "archive", &pickle);
-		for (int j = 0; j < chunks && rc == 0; j++)
-			for (int kind = KIND_MASTER; kind < x->num_kinds && rc == 0; kind++)
+		for (int j = 0; j < count; j++)
+			for (int kind = KIND_MASTER;
+			     b[j].count > 0 && kind < x->num_kinds && rc == 0; kind++)
 				rc = put_flat(f, &b[j], kind, w);
 		rc = finish_file(x, &out, w, rc);
 	}
-	for (int j = 0; j < chunks; j++) {
+	for (int j = 0; j < count; j++) {
 		free(b[j].item);
 		free(b[j].start);
 		free(b[j].end);

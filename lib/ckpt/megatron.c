@@ -168,7 +168,8 @@ add_tensor(struct megatron_map *m, const struct megatron_model *model, const str
 		.ndim = p->ndim,
 		.cut = p->shard == SHARD_NONE ? -1 : p->shard_dim,
 		.blocks = grouped ? 1 : n,
-		.decay = p->ndim > 1 };
+		.decay = p->ndim > 1,
+		.balance = p->flags & PARAM_BALANCE };
 	memcpy(t->shape, p->shape, sizeof t->shape);
 	t->shape[0] = p->shard == SHARD_VOCAB ? model->padded_vocab_size : groups * height;
 	m->count++;
@@ -188,6 +189,29 @@ layer_at(const struct megatron_model *model, int first)
 	return l;
 }
 
+static bool
+is_of_experts(const struct row *r)
+{
+	return r->form == EXPERT_ROWS || r->form == EXPERT_COLUMNS;
+}
+
+/* Adds the experts of a layer by all rows that follow one another in the same names: modules in a
+ * list are registered expert by expert, others row by row. Returns the row after the last. */
+static const struct row *
+add_experts(struct megatron_map *m, const struct megatron_model *model, const struct row *r,
+    const struct layer *l)
+{
+	int num_experts = (int)model->config->num_experts, n = 0;
+	bool by_expert = r->where == SEQUENTIAL;
+
+	while (&r[n] < rows + ROWS && is_of_experts(&r[n]) && r[n].where == r->where)
+		n++;
+	for (int k = 0; k < n * num_experts; k++)
+		add_tensor(m, model, &r[by_expert ? k % n : k / num_experts], l,
+		    by_expert ? k / n : k % num_experts);
+	return r + n;
+}
+
 int
 megatron_map_init(struct megatron_map *m, const struct megatron_model *model, struct err *e)
 {
@@ -198,14 +222,14 @@ megatron_map_init(struct megatron_map *m, const struct megatron_model *model, st
 	for (int i = 0; i < model->count;) {
 		struct layer l = layer_at(model, i);
 
-		for (const struct row *r = rows; r < rows + ROWS; r++) {
-			bool of_experts = r->form == EXPERT_ROWS || r->form == EXPERT_COLUMNS;
-			int end = of_experts ? (int)model->config->num_experts : 0;
-
-			if (!(r->where & l.where))
-				continue;
-			for (int expert = of_experts ? 0 : -1; expert < end; expert++)
-				add_tensor(m, model, r, &l, expert);
+		for (const struct row *r = rows; r < rows + ROWS;) {
+			if (!(r->where & l.where)) {
+				r++;
+			} else if (is_of_experts(r)) {
+				r = add_experts(m, model, r, &l);
+			} else {
+				add_tensor(m, model, r++, &l, -1);
+			}
 		}
 		i += l.count;
 	}

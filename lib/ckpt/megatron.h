@@ -31,7 +31,8 @@ struct megatron_tensor {
 	/* equal blocks of rows, of each of which a rank has an equal part: 2 for gate and up, else
 	 * 1 */
 	int blocks;
-	bool decay; /* weight decay applies: matrices */
+	bool decay;   /* weight decay applies: matrices */
+	bool balance; /* of no optimizer: balances the experts; fp32 whatever the weights are */
 };
 
 /* Row i of a parameter is row first + i / run * step + i % run of its tensor. */

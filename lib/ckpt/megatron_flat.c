@@ -5,7 +5,7 @@
 
 /* Elements are aligned to 64 since the end of 2023, when communication got faster by it. */
 static const int64_t aligns[] = { 64, 1 };
-/* What the end of a bucket is padded to besides the number of data ranks; 1: cut off. */
+/* What the end of a bucket is padded to besides the number of its shards; 1: cut off. */
 static const int64_t pads[] = { 1, 128, 1 << 16 };
 enum {
 	ALIGNS = sizeof aligns / sizeof *aligns,
@@ -64,7 +64,7 @@ megatron_flat_try(const struct megatron_flat_run *run, int i, struct megatron_fl
 		.bucket = sizes[i % SIZES],
 		.tied_alone = i / SIZES % ALONE == 0,
 		.align = aligns[i / SIZES / ALONE % ALIGNS],
-		.pad = pad == 1 ? 1 : layout_lcm(run->data_ranks, pad),
+		.pad = pad == 1 ? 1 : layout_lcm(run->shards, pad),
 	};
 	return i < SIZES * ALONE * ALIGNS * PADS;
 }

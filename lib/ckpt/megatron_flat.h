@@ -31,7 +31,8 @@ int64_t megatron_flat(const struct megatron_flat_rule *r, const struct megatron_
 
 /* Rule number i to try for a buffer, by what the arguments tell; false after the last. */
 struct megatron_flat_run {
-	int64_t data_ranks;    /* that shared the optimizer */
+	int64_t data_ranks;    /* that shared what is of no expert */
+	int64_t shards;        /* of the buffer: those, or fewer that shared the experts */
 	int64_t context_ranks; /* among them, that shared a sequence */
 	int64_t bucket_size;   /* of the options; 0: not given */
 };

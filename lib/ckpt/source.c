@@ -290,6 +290,17 @@ source_new(const struct source_kind *kind, size_t size, const char *path)
 	return s;
 }
 
+bool
+source_is_idle(const struct source *s, const struct source_part *p)
+{
+	if (!p->state || !(p->param->flags & PARAM_BALANCE))
+		return false;
+	for (int i = 0; i < optim_num_states(s->rule); i++)
+		if (!strcmp(p->state, s->rule->states[i]))
+			return true;
+	return false;
+}
+
 const struct param *
 source_param(const struct source *s, const char *in_layer)
 {

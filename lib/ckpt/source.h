@@ -168,6 +168,9 @@ const struct param *source_param(const struct source *s, const char *in_layer);
 
 /* A source of `size` bytes, zeroed: the kind's own struct, which begins with its struct source. */
 struct source *source_new(const struct source_kind *kind, size_t size, const char *path);
+/* Whether a part is a state of what balances the experts, which Megatron-LM's optimizers do not
+ * know: its numbers are zeros, of which no file has any. */
+bool source_is_idle(const struct source *s, const struct source_part *p);
 /* The number of a parameter, which may be of another table of the same model; -1: none such. */
 int source_index(const struct source *s, const struct param *p);
 /* Fills param and count from config; also options, unless the kind has filled them. */

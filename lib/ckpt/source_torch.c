@@ -124,8 +124,8 @@ table_row(const struct torch_source *t)
 	return t->map.rows[0].tensor;
 }
 
-static const struct megatron_tensor *
-tensor_of(const struct torch_source *t, int row)
+const struct megatron_tensor *
+torch_row_tensor(const struct torch_source *t, int row)
 {
 	return &t->map.tensor[row < t->map.count ? row : table_row(t)];
 }
@@ -141,7 +141,7 @@ local_experts(const struct torch_source *t)
 static void
 holders(const struct torch_source *t, int row, int64_t *first, int64_t *count)
 {
-	int expert = tensor_of(t, row)->expert;
+	int expert = torch_row_tensor(t, row)->expert;
 
 	*first = expert < 0 ? 0 : expert / local_experts(t) * t->ranks.slices;
 	*count = expert < 0 ? torch_width(t) : t->ranks.slices;
@@ -290,7 +290,7 @@ make_map(struct torch_source *t, struct err *e)
 static void
 explain(const struct torch_source *t, int row, const struct torch_tensor *x, struct str *why)
 {
-	const struct megatron_tensor *m = tensor_of(t, row);
+	const struct megatron_tensor *m = torch_row_tensor(t, row);
 	int64_t shape[SLICE_DIMS];
 
 	megatron_rank_shape(m, t->ranks, shape);
@@ -364,7 +364,7 @@ static void
 check_cells(struct torch_source *t)
 {
 	for (int row = 0; row < t->map.count + t->copied; row++) {
-		const struct megatron_tensor *m = tensor_of(t, row);
+		const struct megatron_tensor *m = torch_row_tensor(t, row);
 		int64_t start, count;
 		enum dtype first;
 		char key[128];
@@ -519,7 +519,7 @@ static bool
 place_of(const struct torch_source *t, const struct source_part *p, struct place *out, int *copies)
 {
 	int i = source_index(&t->s, p->param), row = i < 0 ? 0 : t->map.rows[i].tensor;
-	int kinds = !p->state && t->has_master ? 2 : 1, k = p->copy;
+	int kinds = !p->state && t->has_master && !t->map.tensor[row].balance ? 2 : 1, k = p->copy;
 	int64_t apart = megatron_num_ranks(&t->map.tensor[row], t->ranks), start, count, replicas;
 
 	holders(t, row, &start, &count);
@@ -554,6 +554,10 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 	struct place at;
 
 	*out = (struct source_stored){ DTYPE_NONE };
+	if (source_is_idle(s, p)) {
+		*out = (struct source_stored){ DTYPE_F32, 1, 1 };
+		return p->copy == 0;
+	}
 	if (!place_of(t, p, &at, &out->copies))
 		return false;
 	out->dtype = stored(t, &at, 0)->dtype;
@@ -665,6 +669,10 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 
 	if (!find_part(s, p, &how))
 		BUG("no copy %d of '%s'", p->copy, p->param->name);
+	if (source_is_idle(s, p)) {
+		memset(dst, 0, (size_t)slice_elements(&p->slice) * sizeof(float));
+		return 0;
+	}
 	if (torch_check_roots(t, e) < 0)
 		return -1;
 	for (int64_t at = 0; at < rows; at += most) {

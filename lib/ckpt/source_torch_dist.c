@@ -94,11 +94,17 @@ tensor_step(const struct torchzip *z, const struct pickle_value *optimizer)
 static int64_t
 flat_step(const struct dist_source *d)
 {
-	const struct distcp_object *o =
-	    distcp_object(&d->dir.d, "optimizer.distributed.dp_group_idx_0.optimizer/shard_0_1");
-	struct torchzip *z = o ? distcp_load(&d->dir, o, NULL) : NULL;
-	int64_t step = z ? group_step(only_item(torchzip_root(z))) : -1;
+	const struct distcp_object *o;
+	struct torchzip *z;
+	char name[96], before[16];
+	int64_t step;
 
+	dist_optimizer_prefix(d, 0, before);
+	snprintf(name, sizeof name, "%soptimizer.distributed.dp_group_idx_0.optimizer/shard_0_1",
+	    before);
+	o = distcp_object(&d->dir.d, name);
+	z = o ? distcp_load(&d->dir, o, NULL) : NULL;
+	step = z ? group_step(only_item(torchzip_root(z))) : -1;
 	torchzip_close(z);
 	return step;
 }
@@ -150,8 +156,10 @@ read_layout(struct dist_source *d, const struct pickle_value *args)
 	l->expert_tensor_parallel_size = d->args.slices;
 	l->pipeline_model_parallel_size = p;
 	if (layout_check(l, &d->args.config, NULL) < 0 ||
-	    split_resolve(&o, &d->args.config, 0, l, NULL) < 0)
+	    split_resolve(&o, &d->args.config, 0, l, NULL) < 0) {
 		*l = (struct layout){ 1, 1, 1, 1 };
+		d->args.tensor_ranks = d->args.expert_ranks = d->args.slices = 1;
+	}
 }
 
 static bool has_state(const void *ctx, const char *state);
@@ -171,6 +179,7 @@ take_model(struct dist_source *d, const char *model, struct megatron_run *r, str
 		return err_at(e, d->s.path, 0, "%s%s", why.msg, r->args ? "" : needs_model);
 	d->names =
 	    implementation && !strcmp(implementation, "local") ? MEGATRON_LOCAL : MEGATRON_ENGINE;
+	d->experts = is_true(r->args, "moe_grouped_gemm") ? MEGATRON_GROUPED : MEGATRON_SEQUENTIAL;
 	read_layout(d, r->args);
 	return 0;
 }
@@ -293,7 +302,7 @@ has_state(const void *ctx, const char *state)
 	char name[256];
 
 	snprintf(name, sizeof name, "optimizer.state.%s.%s%s", state, d->prefix, first_table);
-	return distcp_tensor(&d->dir.d, name) || dist_has_flat_state(&d->dir.d, state);
+	return distcp_tensor(&d->dir.d, name) || dist_has_flat_state(d, state);
 }
 
 /* Keys may have something before them; that of the first table tells what. */
@@ -350,7 +359,8 @@ take_tensor(struct dist_source *d, int i, bool *used)
 	char key[128];
 
 	for (int kind = 0; kind < d->num_kinds; kind++) {
-		if (kind != DIST_WEIGHT && (d->range || (kind == DIST_MASTER && !d->has_master)))
+		if (kind != DIST_WEIGHT &&
+		    (d->flat || t->balance || (kind == DIST_MASTER && !d->has_master)))
 			continue;
 		h[kind] = kind == DIST_WEIGHT ? find_tensor(d, "", t) : find_state(d, kind, t);
 		megatron_key(t, 0, 0, key);
@@ -366,8 +376,6 @@ take_tensor(struct dist_source *d, int i, bool *used)
 	}
 }
 
-/* The flat buffers of two optimizers, of which one has the experts, have these before their names.
- */
 static bool
 is_of_optimizer(const char *name)
 {
@@ -381,8 +389,8 @@ check_unused(struct dist_source *d, const bool *used)
 	for (int i = 0; i < d->dir.d.num_tensors; i++) {
 		const char *name = d->dir.d.tensor[i].name;
 		bool ignored = strstr(name, "_extra_state") ||
-		    !strncmp(name, "optimizer.distributed.", 22) ||
-		    (!d->s.rule && is_of_optimizer(name));
+		    (is_of_optimizer(name) &&
+			(!d->s.rule || strstr(name, "optimizer.distributed.")));
 
 		if (!used[i] && !ignored)
 			source_problem(&d->s, "tensor '%s' does not belong to the model of %s",
@@ -421,8 +429,7 @@ add_notes(struct dist_source *d, int64_t rows)
 				    s->path,
 				    d->divided ? " is in buffers of ranks whose layout the args "
 						 "would tell"
-					: s->config.num_experts ? " is of a model with experts"
-								: " is not Adam");
+					       : " is not Adam");
 				return;
 			}
 }
@@ -449,14 +456,11 @@ check(struct dist_source *d, struct err *e)
 		d->held = mem_zalloc((size_t)d->map.count * DIST_KINDS, sizeof *d->held);
 		d->has_master = d->s.rule && (has_state(d, "param") || has_state(d, "fp32_param"));
 		d->num_kinds = d->s.rule ? DIST_STATES + optim_num_states(d->s.rule) : 1;
-		if (d->s.rule && dist_has_flat(&d->dir.d))
-			d->range =
-			    mem_zalloc((size_t)layout_world(&d->s.layout) * (size_t)d->map.count,
-				sizeof *d->range);
+		d->flat = d->s.rule && dist_has_flat(d);
 		for (int i = 0; i < d->map.count; i++)
 			take_tensor(d, i, used);
 		check_unused(d, used);
-		if (d->range && d->s.num_problems == 0)
+		if (d->flat && d->s.num_problems == 0)
 			dist_open_flat(d);
 		add_notes(d, model.padded_vocab_size);
 	}
@@ -530,8 +534,10 @@ dist_read(
 static int
 kind_of(const struct dist_source *d, const struct source_part *p)
 {
-	if (!p->state && p->copy <= d->has_master)
-		return p->copy < (int)d->has_master ? DIST_MASTER : DIST_WEIGHT;
+	int masters = d->has_master && !(p->param->flags & PARAM_BALANCE);
+
+	if (!p->state && p->copy <= masters)
+		return p->copy < masters ? DIST_MASTER : DIST_WEIGHT;
 	for (int k = DIST_STATES; p->state && !p->copy && k < d->num_kinds; k++)
 		if (!strcmp(p->state, dist_state_name(d, k, 0)))
 			return k;
@@ -548,18 +554,23 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 	    tensor = i < 0 ? 0 : d->map.rows[i].tensor;
 	const struct dist_tensor *h;
 	const struct ckpt_tensor *t;
+	int masters = d->has_master && i >= 0 && !d->map.tensor[tensor].balance;
 
+	if (source_is_idle(s, p)) {
+		*out = (struct source_stored){ DTYPE_F32, 1, 1 };
+		return p->copy == 0;
+	}
 	if (i < 0 || kind < 0)
 		return false;
 	h = &d->held[(size_t)tensor * DIST_KINDS + kind];
 	t = h->t;
-	if (d->range && kind != DIST_WEIGHT)
+	if (d->flat && kind != DIST_WEIGHT)
 		t = s->num_problems ? NULL : dist_flat_tensor(d, tensor, kind);
 	else if (t && !has_shape(d, h, &d->map.tensor[tensor]))
 		return false;
 	if (!t || !dtype_is_float(t->dtype))
 		return false;
-	*out = (struct source_stored){ t->dtype, p->state ? 1 : 1 + d->has_master, t->num_pieces };
+	*out = (struct source_stored){ t->dtype, p->state ? 1 : 1 + masters, t->num_pieces };
 	return true;
 }
 
@@ -569,7 +580,11 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	struct dist_source *d = (struct dist_source *)s;
 	int i = source_index(s, p->param), kind = kind_of(d, p);
 
-	if (d->range && kind != DIST_WEIGHT)
+	if (source_is_idle(s, p)) {
+		memset(dst, 0, (size_t)slice_elements(&p->slice) * sizeof(float));
+		return 0;
+	}
+	if (d->flat && kind != DIST_WEIGHT)
 		return dist_read_flat(d, i, kind, &p->slice, dst, e);
 	return dist_read(d, i, kind, &p->slice, dst, e);
 }

@@ -5,10 +5,12 @@
  * last to the first, each at a multiple of 64 elements of its bucket. Each bucket is a tensor
  * without the padding at its end; by how long it is we know which tensors it has, whatever rule
  * closed it. Which implementation registered them is tried out: the places are right by which every
- * master rounds to its weight. Source:
- * Megatron-LM core/distributed/param_and_grad_buffer.py, core/optimizer/distrib_optimizer.py.
+ * master rounds to its weight. Where ranks share the experts, these have buffers of their own, in
+ * which only chunks with experts are counted. Source: Megatron-LM
+ * core/distributed/param_and_grad_buffer.py, core/optimizer/{__init__,distrib_optimizer}.py.
  */
 #include "lib/base/int64.h"
+#include "lib/base/mem.h"
 #include "lib/ckpt/torch_dist_impl.h"
 
 #include <math.h>
@@ -19,18 +21,43 @@ enum { ALIGN = 64, STEM_BYTES = 192, PROOF_ELEMENTS = 64, PROOF_CHUNK = 1 << 20 
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* What the names of a chunk's buckets begin with: the text in brackets tells types. False when the
- * rank has none, or several kinds of them. */
+/* Where ranks share the experts there are two, of all else and of these. */
+static int
+num_optimizers(const struct dist_source *d)
+{
+	return d->args.config.num_experts && d->args.expert_ranks > 1 ? 2 : 1;
+}
+
+void
+dist_optimizer_prefix(const struct dist_source *d, int optimizer, char out[16])
+{
+	*out = '\0';
+	if (num_optimizers(d) > 1)
+		snprintf(out, 16, "chained_%d.", optimizer);
+}
+
+/* A buffer of a model rank, by the number of its optimizer. */
+struct flat_id {
+	int optimizer;
+	int64_t rank, number;
+};
+
+/* What the names of its buckets begin with: the text in brackets tells types. False when the rank
+ * has none, or several kinds of them. */
 static bool
-find_stem(const struct distcp *d, int64_t rank, int64_t chunk, char stem[STEM_BYTES])
+find_stem(const struct dist_source *s, struct flat_id id, char stem[STEM_BYTES])
 {
 	static const char mark[] = ").bucket_idx_";
+	const struct distcp *d = &s->dir.d;
 	int low = 0, high = d->num_tensors;
 	const char *end;
+	char before[16];
 	size_t n;
 
-	snprintf(stem, STEM_BYTES, "optimizer.distributed.dp_group_idx_%lld.gbuf_idx_%lld.dtype_(",
-	    (long long)rank, (long long)chunk);
+	dist_optimizer_prefix(s, id.optimizer, before);
+	snprintf(stem, STEM_BYTES,
+	    "%soptimizer.distributed.dp_group_idx_%lld.gbuf_idx_%lld.dtype_(", before,
+	    (long long)id.rank, (long long)id.number);
 	n = strlen(stem);
 	while (low < high) {
 		int middle = low + (high - low) / 2;
@@ -60,19 +87,33 @@ find_bucket(const struct distcp *d, const char *stem, int bucket, const char *st
 }
 
 bool
-dist_has_flat(const struct distcp *d)
+dist_has_flat(const struct dist_source *d)
 {
 	char stem[STEM_BYTES];
 
-	return find_stem(d, 0, 0, stem);
+	return find_stem(d, (struct flat_id){ 0, 0, 0 }, stem);
 }
 
 bool
-dist_has_flat_state(const struct distcp *d, const char *state)
+dist_has_flat_state(const struct dist_source *d, const char *state)
 {
 	char stem[STEM_BYTES];
 
-	return find_stem(d, 0, 0, stem) && find_bucket(d, stem, 0, state);
+	return find_stem(d, (struct flat_id){ 0, 0, 0 }, stem) &&
+	    find_bucket(&d->dir.d, stem, 0, state);
+}
+
+/* Ranks of a stage. */
+static int64_t
+width(const struct dist_source *d)
+{
+	return d->args.slices * d->args.expert_ranks;
+}
+
+static size_t
+num_ranges(const struct dist_source *d)
+{
+	return (size_t)(layout_size(&d->s.layout, AX_PP) * width(d)) * (size_t)d->map.count;
 }
 
 /* --- the walk --------------------------------------------------------------------------------- */
@@ -83,11 +124,13 @@ struct order {
 	int *ours;
 };
 
-/* The buckets of one chunk of a model rank, and how far they are taken. */
+/* The buckets of one chunk of a model rank, whose number is that in its stage, and how far they are
+ * taken. */
 struct walk {
 	struct dist_source *d;
 	const struct order *order;
-	int64_t rank, chunk;
+	int optimizer;
+	int64_t stage, number, chunk;
 	char stem[STEM_BYTES];
 	int bucket;
 	const struct ckpt_tensor *kind[DIST_KINDS]; /* of this bucket; all NULL after the last */
@@ -164,26 +207,86 @@ place(struct walk *w, const struct megatron_tensor *t, struct dist_range *out)
 	return 0;
 }
 
+static struct dist_range *
+range_of(const struct dist_source *d, int64_t stage, int64_t number, int tensor)
+{
+	return &d->range[(stage * width(d) + number) * d->map.count + tensor];
+}
+
+/* The first of the ranks of a stage that hold an expert. */
+static int64_t
+first_holder(const struct dist_source *d, int expert)
+{
+	return expert / (d->s.config.num_experts / d->args.expert_ranks) * d->args.slices;
+}
+
+/* Whether the optimizer of a rank has a tensor, wherever its layer is. */
+static bool
+is_optimized(const struct walk *w, const struct megatron_tensor *t)
+{
+	const struct dist_source *d = w->d;
+	int64_t first = t->expert < 0 ? 0 : first_holder(d, t->expert);
+
+	if (t->balance || (num_optimizers(d) > 1 && (t->expert >= 0) != (w->optimizer == 1)))
+		return false;
+	return t->expert < 0 || (w->number >= first && w->number < first + d->args.slices);
+}
+
+/* The layers of a chunk. */
+struct chunk {
+	int virtual_stage, last;
+	int64_t first, count;
+};
+
+static struct chunk
+chunk_of(const struct walk *w, int64_t number)
+{
+	const struct layout *l = &w->d->s.layout;
+	struct chunk c = { layout_stage(l, (int)w->stage, (int)number), layout_stages(l) - 1, 0,
+		0 };
+
+	layout_layers(l, &w->d->s.config, c.virtual_stage, &c.first, &c.count);
+	return c;
+}
+
+static bool
+is_in(const struct chunk *c, const struct megatron_tensor *t, int64_t layers)
+{
+	return t->layer < 0      ? c->virtual_stage == 0
+	    : t->layer >= layers ? c->virtual_stage == c->last
+				 : t->layer >= c->first && t->layer < c->first + c->count;
+}
+
+/* Whether a chunk has anything that the optimizer has. */
+static bool
+has_buffer(const struct walk *w, int64_t number)
+{
+	const struct dist_source *d = w->d;
+	struct chunk c = chunk_of(w, number);
+
+	for (int i = 0; i < d->map.count; i++)
+		if (is_optimized(w, &d->map.tensor[i]) &&
+		    is_in(&c, &d->map.tensor[i], d->s.config.num_layers))
+			return true;
+	return false;
+}
+
 /* The table that the last stage has a copy of comes after its other tensors. */
 static int
-place_chunk(struct walk *w, int64_t stage)
+place_chunk(struct walk *w)
 {
 	struct dist_source *d = w->d;
-	const struct layout *l = &d->s.layout;
-	int v = layout_stage(l, (int)stage, (int)w->chunk), last = layout_stages(l) - 1;
-	int64_t layers = d->s.config.num_layers, first, count;
+	struct chunk c = chunk_of(w, w->chunk);
 
-	layout_layers(l, &d->s.config, v, &first, &count);
-	if (v == last && last > 0 && !d->s.config.untie_embeddings_and_output_weights &&
+	if (w->optimizer == 0 && c.virtual_stage == c.last && c.last > 0 &&
+	    !d->s.config.untie_embeddings_and_output_weights &&
 	    place(w, &d->map.tensor[0], NULL) < 0)
 		return -1;
 	for (int i = d->map.count - 1; i >= 0; i--) {
 		const struct megatron_tensor *t = &w->order->map.tensor[i];
-		bool here = t->layer < 0 ? v == 0
-		    : t->layer >= layers ? v == last
-					 : t->layer >= first && t->layer < first + count;
 
-		if (here && place(w, t, &d->range[w->rank * d->map.count + w->order->ours[i]]) < 0)
+		if (is_optimized(w, t) && is_in(&c, t, d->s.config.num_layers) &&
+		    place(w, t, range_of(d, w->stage, w->number, w->order->ours[i])) < 0)
 			return -1;
 	}
 	return is_full(w) && !find_bucket(&d->dir.d, w->stem, w->bucket + 1, d->s.rule->states[0])
@@ -193,14 +296,17 @@ place_chunk(struct walk *w, int64_t stage)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* What rank `rank` of a tensor's stage has of it; NULL: no stage has any. */
+/* What the rank with part `rank` of a tensor has of it; NULL: no stage has any. */
 static const struct dist_range *
 find_range(const struct dist_source *d, int tensor, int64_t rank)
 {
-	int64_t t = d->args.tensor_ranks, stages = layout_size(&d->s.layout, AX_PP);
+	int64_t stages = layout_size(&d->s.layout, AX_PP);
+	int expert = d->map.tensor[tensor].expert;
 
+	if (expert >= 0)
+		rank += first_holder(d, expert);
 	for (int64_t stage = 0; stage < stages; stage++) {
-		const struct dist_range *r = &d->range[(stage * t + rank) * d->map.count + tensor];
+		const struct dist_range *r = range_of(d, stage, rank, tensor);
 
 		if (r->bucket[DIST_STATES])
 			return r;
@@ -328,34 +434,55 @@ prove_some(struct dist_source *d, int i, struct err *e)
 	return 0;
 }
 
+/* All chunks of a model rank. */
+static int
+place_rank(struct dist_source *d, const struct order *o, struct flat_id id, struct err *e)
+{
+	int64_t ranks = id.optimizer ? width(d) : d->args.tensor_ranks;
+
+	for (int64_t chunk = 0; chunk < layout_chunks(&d->s.layout); chunk++) {
+		struct walk w = { .d = d,
+			.order = o,
+			.optimizer = id.optimizer,
+			.stage = id.rank / ranks,
+			.number = id.rank % ranks,
+			.chunk = chunk };
+
+		if (!has_buffer(&w, chunk))
+			continue;
+		if (!find_stem(d, id, w.stem) || open_bucket(&w) < 0 || place_chunk(&w) < 0)
+			return err_set(e,
+			    "%s: the optimizer's buffers of model rank %lld do not hold the "
+			    "%s of its layers",
+			    d->s.path, (long long)id.rank, id.optimizer ? "experts" : "tensors");
+		id.number++;
+	}
+	return 0;
+}
+
 static int
 place_all(struct dist_source *d, const struct order *o, struct err *e)
 {
-	const struct layout *l = &d->s.layout;
-	int64_t ranks = layout_world(l);
+	int64_t stages = layout_size(&d->s.layout, AX_PP);
 
-	memset(d->range, 0, (size_t)(ranks * d->map.count) * sizeof *d->range);
-	for (int64_t rank = 0; rank < ranks; rank++)
-		for (int64_t chunk = 0; chunk < layout_chunks(l); chunk++) {
-			struct walk w = { .d = d, .order = o, .rank = rank, .chunk = chunk };
+	memset(d->range, 0, num_ranges(d) * sizeof *d->range);
+	for (int k = 0; k < num_optimizers(d); k++) {
+		int64_t ranks = stages * (k ? width(d) : d->args.tensor_ranks);
 
-			if (find_stem(&d->dir.d, rank, chunk, w.stem) && open_bucket(&w) == 0 &&
-			    place_chunk(&w, rank / d->args.tensor_ranks) == 0)
-				continue;
-			return err_set(e,
-			    "%s: the optimizer's buffers of model rank %lld do not hold the "
-			    "tensors of its layers",
-			    d->s.path, (long long)rank);
-		}
+		for (int64_t rank = 0; rank < ranks; rank++)
+			if (place_rank(d, o, (struct flat_id){ k, rank, 0 }, e) < 0)
+				return -1;
+	}
 	return 0;
 }
 
 /* Places all tensors as an implementation would, and compares some elements of each. */
 static int
-try_order(struct dist_source *d, enum megatron_names names, struct err *e)
+try_order(
+    struct dist_source *d, enum megatron_names names, enum megatron_experts experts, struct err *e)
 {
 	const struct megatron_model model = { &d->s.config, d->s.param, d->s.count, names,
-		d->map.tensor[0].shape[0] };
+		d->map.tensor[0].shape[0], experts };
 	struct order o = { .ours = mem_zalloc((size_t)d->map.count, sizeof *o.ours) };
 	int rc = megatron_map_init(&o.map, &model, e);
 
@@ -364,7 +491,8 @@ try_order(struct dist_source *d, enum megatron_names names, struct err *e)
 	if (rc == 0)
 		rc = place_all(d, &o, e);
 	for (int i = 0; rc == 0 && i < d->s.count; i++)
-		rc = prove_some(d, i, e);
+		if (!(d->s.param[i].flags & PARAM_BALANCE))
+			rc = prove_some(d, i, e);
 	megatron_map_release(&o.map);
 	free(o.ours);
 	return rc;
@@ -375,7 +503,10 @@ try_order(struct dist_source *d, enum megatron_names names, struct err *e)
 void
 dist_open_flat(struct dist_source *d)
 {
-	enum megatron_names other = d->names == MEGATRON_LOCAL ? MEGATRON_ENGINE : MEGATRON_LOCAL;
+	const enum megatron_names names[] = { d->names,
+		d->names == MEGATRON_LOCAL ? MEGATRON_ENGINE : MEGATRON_LOCAL };
+	const enum megatron_experts experts[] = { d->experts,
+		d->experts == MEGATRON_GROUPED ? MEGATRON_SEQUENTIAL : MEGATRON_GROUPED };
 	struct err e;
 
 	if (!d->has_master) {
@@ -384,8 +515,14 @@ dist_open_flat(struct dist_source *d)
 		    "be proved");
 		return;
 	}
-	if (try_order(d, d->names, &e) == 0 || try_order(d, other, NULL) == 0)
+	if (megatron_check_ranks(&d->map, ranks_of(d), &e) < 0) {
+		source_problem(&d->s, "%s", e.msg);
 		return;
+	}
+	d->range = mem_zalloc(num_ranges(d), sizeof *d->range);
+	for (int i = 0; i < 4; i++)
+		if (try_order(d, names[i % 2], experts[i / 2], i ? NULL : &e) == 0)
+			return;
 	str_addf(&d->s.problems, "%s\n", e.msg);
 	d->s.num_problems++;
 }

@@ -33,11 +33,14 @@ struct dist_source {
 	struct megatron_map map;
 	char prefix[64];          /* of the keys: "module." in NeMo's */
 	struct dist_tensor *held; /* [map.count][DIST_KINDS] */
-	struct dist_range *range; /* [stages][tensor ranks][map.count]; NULL without flat buffers */
-	int num_kinds;            /* of each tensor: 1, or with masters and the rule's states */
-	bool has_master;
-	enum megatron_names names;   /* of the implementation that trained */
-	const char *said_by, *needs; /* what says the model: "its args", "its args need" */
+	/* [stages][width][map.count]: the ranks of a stage that hold its experts once together, as
+	 * in struct torch_rank; of what is of no expert the first of each tensor rank has it */
+	struct dist_range *range;
+	int num_kinds;             /* of each tensor: 1, or with masters and the rule's states */
+	bool has_master, flat;     /* flat: masters and states are in flat buffers */
+	enum megatron_names names; /* of the implementation that trained ... */
+	enum megatron_experts experts; /* ... and in which order its experts were registered */
+	const char *said_by, *needs;   /* what says the model: "its args", "its args need" */
 	/* the optimizer is in flat buffers of ranks whose layout is not known */
 	bool divided;
 };
@@ -59,10 +62,13 @@ const char *dist_state_name(const struct dist_source *d, int kind, int k);
 
 /* --- torch_dist_flat.c ------------------------------------------------------------------------ */
 
+/* What the names of an optimizer begin with where its state is not in whole tensors; there are
+ * several where ranks share the experts. */
+void dist_optimizer_prefix(const struct dist_source *d, int optimizer, char out[16]);
 /* Whether the optimizer is in flat buffers. */
-bool dist_has_flat(const struct distcp *d);
+bool dist_has_flat(const struct dist_source *d);
 /* Whether those hold such a state. */
-bool dist_has_flat_state(const struct distcp *d, const char *state);
+bool dist_has_flat_state(const struct dist_source *d, const char *state);
 /* What holds a kind of a tensor, of its first rank; NULL: nothing. */
 const struct ckpt_tensor *dist_flat_tensor(const struct dist_source *d, int tensor, int kind);
 /* Finds the ranges of all model ranks, and proves them by some elements of each tensor; what is

@@ -76,16 +76,18 @@ take_progress(const struct dist_source *d, struct megatron_run *run, struct err 
 	return rc;
 }
 
-/* Whether the optimizer lies in flat buffers of several ranks: which tensors one has is not known.
- */
+/* Whether the optimizer lies in flat buffers of several ranks, or of ranks that share experts:
+ * which tensors one has is not known. */
 static bool
 has_divided_buffers(const struct dist_source *d)
 {
-	static const char second[] = "optimizer.distributed.dp_group_idx_1.";
+	static const char *const parts[] = { "optimizer.distributed.dp_group_idx_1.",
+		"chained_0.optimizer.distributed." };
 
 	for (int i = 0; i < d->dir.d.num_tensors; i++)
-		if (!strncmp(d->dir.d.tensor[i].name, second, strlen(second)))
-			return true;
+		for (int k = 0; k < 2; k++)
+			if (!strncmp(d->dir.d.tensor[i].name, parts[k], strlen(parts[k])))
+				return true;
 	return false;
 }
 

@@ -88,6 +88,8 @@ const struct pickle_value *torch_chunk(
  */
 int torch_row(
     const struct torch_source *t, int64_t virtual_stage, int64_t expert_rank, const char *key);
+/* The tensor of a row of cells, of which the last may be the copy's of the tied table. */
+const struct megatron_tensor *torch_row_tensor(const struct torch_source *t, int row);
 /* The cell of a rank by its number. */
 struct torch_cell *torch_cell_at(const struct torch_source *t, int row, int64_t number);
 /* Whether a name in a file stands for something other than a parameter. */

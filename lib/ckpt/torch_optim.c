@@ -6,7 +6,11 @@
  * group. With it, distrib_optim.pt has flat buffers. Neither names a tensor: both follow the order
  * of registration, which is that of the names in the model's file. So an assignment is tried, and
  * taken when samples of every fp32 weight round to the model's weight; reading compares the rest.
- * Source: Megatron-LM core/optimizer/optimizer.py, distrib_optimizer.py.
+ *
+ * Where ranks share the experts there are two optimizers, in a list: of all other tensors, and of
+ * these. Of the first a rank's flat buffers are stored by the first rank of its data ranks alone,
+ * which is one of those of the first tensor ranks; others have None in their place.
+ * Source: Megatron-LM core/optimizer/__init__.py, optimizer.py, distrib_optimizer.py.
  */
 #include "lib/base/int64.h"
 #include "lib/base/mem.h"
@@ -25,7 +29,8 @@ struct item {
 	bool tied, decay;
 };
 
-/* The tensors of a rank, in the order of their registration, and where each chunk begins. */
+/* The tensors of a rank that an optimizer has, in the order of their registration, and where each
+ * chunk begins. */
 struct items {
 	struct item *item;
 	int count, *first; /* [chunks + 1] */
@@ -35,12 +40,28 @@ struct items {
 struct reading {
 	struct torch_source *t;
 	const struct torch_rank *rank;
+	int optimizer; /* its number of several */
 	struct items items;
 	const struct optim_rule *rule;
 	int64_t steps;
 };
 
 /* --- tensors of a rank ------------------------------------------------------------------------ */
+
+static int
+num_optimizers(const struct torch_source *t)
+{
+	return t->s.config.num_experts && t->expert_ranks > 1 ? 2 : 1;
+}
+
+static bool
+is_optimized(const struct reading *x, int row)
+{
+	const struct megatron_tensor *m = torch_row_tensor(x->t, row);
+
+	return !m->balance &&
+	    (num_optimizers(x->t) == 1 || (m->expert >= 0) == (x->optimizer == 1));
+}
 
 static void
 list_items(struct reading *x)
@@ -64,16 +85,16 @@ list_items(struct reading *x)
 		for (uint32_t i = 0; chunk && i < chunk->len; i++) {
 			const char *key = pickle_string(chunk->pair[i].key);
 			int row = key && !torch_is_ignored(key)
-			    ? torch_row(t, j * t->stages + x->rank->stage, 0, key)
+			    ? torch_row(t, j * t->stages + x->rank->stage, x->rank->expert, key)
 			    : -1;
 
-			if (row < 0)
+			if (row < 0 || !is_optimized(x, row))
 				continue;
 			x->items.item[x->items.count++] = (struct item){
 				.key = key,
-				.cell = torch_cell_at(t, row, x->rank->tensor),
+				.cell = torch_cell_at(t, row, x->rank->number),
 				.tied = t->copied && (row == table || row == t->map.count),
-				.decay = row == t->map.count || t->map.tensor[row].decay,
+				.decay = torch_row_tensor(t, row)->decay,
 			};
 		}
 	}
@@ -269,15 +290,29 @@ view(const struct torch_tensor *flat, int64_t start, const struct torch_tensor *
 	return x;
 }
 
-/* The buffers of a chunk have one pair of types as their key, in a dense model. */
+/* What an optimizer has in a list of all; of one alone there need be no list. NULL: nothing. */
+static const struct pickle_value *
+entry_of(const struct reading *x, const struct pickle_value *list)
+{
+	int n = num_optimizers(x->t);
+
+	if (!list || list->type != PICKLE_LIST)
+		return n == 1 ? list : NULL;
+	return (int)list->len == n ? list->item[x->optimizer] : NULL;
+}
+
+/* The buffers of a chunk have one pair of types as their key. Chunks without a tensor of the
+ * optimizer have none and are not counted. */
 static int
 read_flat(const struct reading *x, int64_t j, struct flat *f, struct err *e)
 {
-	const struct pickle_value *root = torchzip_root(x->rank->optim.zip), *types, *v;
+	const struct pickle_value *root = entry_of(x, torchzip_root(x->rank->optim.zip)), *types,
+				  *v;
+	int64_t number = 0;
 
-	if (root && root->type == PICKLE_LIST && root->len == 1)
-		root = root->item[0];
-	types = pickle_at(root, j);
+	for (int64_t i = 0; i < j; i++)
+		number += x->items.first[i + 1] > x->items.first[i];
+	types = pickle_at(root, number);
 	if (!pickle_get(root, "buckets_coalesced") || !types || types->type != PICKLE_DICT ||
 	    types->len != 1)
 		return err_set(e,
@@ -331,6 +366,8 @@ find_layout(const struct reading *x, int64_t j, const struct flat *f, int64_t *s
 		t[i].elements = torch_tensor_elements(&last[-i].cell->weight);
 		t[i].tied = last[-i].tied;
 	}
+	run.shards =
+	    x->optimizer ? run.data_ranks * x->t->ranks.tensor / torch_width(x->t) : run.data_ranks;
 	for (int i = 0; i < x->items.count; i++)
 		all += torch_tensor_elements(&x->items.item[i].cell->weight);
 	if (pickle_int(pickle_get(args, "ddp_num_buckets"), &buckets) && buckets > 0)
@@ -371,35 +408,49 @@ read_chunk(struct reading *x, int64_t j, struct err *e)
 
 /* --- either form ------------------------------------------------------------------------------ */
 
-/* Megatron-LM's optimizer of a rank; a list of one when it could have had several. */
-static const struct pickle_value *
-optimizer_of(const struct torch_rank *r)
+/* Whether a rank's flat buffers of the optimizer are in its file. */
+static bool
+stores_flat(const struct reading *x)
 {
-	const struct pickle_value *v = pickle_get(torchzip_root(r->model.zip), "optimizer");
-
-	return v && v->type == PICKLE_LIST && v->len == 1 ? v->item[0] : v;
+	return x->optimizer == 1 || x->rank->number < x->t->ranks.tensor;
 }
 
-/* The optimizer of one rank; false after a problem. */
+/* The flat buffers of all chunks. */
+static bool
+read_chunks(struct reading *x)
+{
+	struct err e;
+
+	x->t->has_master = true;
+	for (int64_t j = 0; j < x->t->chunks; j++)
+		if (x->items.first[j + 1] > x->items.first[j] && read_chunk(x, j, &e) < 0) {
+			source_problem(&x->t->s, "%s: %s", x->rank->optim.name, e.msg);
+			return false;
+		}
+	return true;
+}
+
+/* An optimizer of one rank; false after a problem. */
 static bool
 read_rank(struct reading *x)
 {
-	const struct pickle_value *outer = optimizer_of(x->rank),
-				  *inner = pickle_get(outer, "optimizer"), *groups;
-	struct err e;
+	const struct torchzip *zip = x->rank->model.zip;
+	const struct pickle_value *outer = entry_of(x, pickle_get(torchzip_root(zip), "optimizer"));
+	const struct pickle_value *inner = pickle_get(outer, "optimizer"), *groups;
 
+	if (!outer) {
+		source_problem(&x->t->s,
+		    "%s: not the %d optimizers of a run with %lld expert ranks",
+		    x->rank->model.name, num_optimizers(x->t), (long long)x->t->expert_ranks);
+		return false;
+	}
 	inner = inner ? inner : outer;
 	groups = pickle_get(inner, "param_groups");
-	x->steps = steps_of(x->rank->model.zip, pickle_get(pickle_item(groups, 0), "step"));
-	if (x->rank->optim.zip) {
-		x->t->has_master = true;
-		for (int64_t j = 0; j < x->t->chunks; j++)
-			if (read_chunk(x, j, &e) < 0) {
-				source_problem(&x->t->s, "%s: %s", x->rank->optim.name, e.msg);
-				return false;
-			}
+	x->steps = steps_of(zip, pickle_get(pickle_item(groups, 0), "step"));
+	if (x->items.count == 0)
 		return true;
-	}
+	if (x->rank->optim.zip)
+		return !stores_flat(x) || read_chunks(x);
 	if (pickle_get(inner, "state"))
 		return read_groups(x, outer, inner);
 	source_problem(&x->t->s,
@@ -408,36 +459,84 @@ read_rank(struct reading *x)
 	return false;
 }
 
-void
-torch_read_optimizer(struct torch_source *t, int64_t *steps)
+/* Reads all optimizers of a rank. *steps: of the first. */
+static bool
+read_optimizers(struct torch_source *t, const struct torch_rank *r, const struct optim_rule *rule,
+    int64_t *steps)
 {
-	const struct pickle_value *args = pickle_get(torchzip_root(t->rank[0].model.zip), "args");
-	const struct optim_rule *rule = optim_rule_with(OPTIM_OF_MEGATRON);
-	const char *name = pickle_string(pickle_get(args, "optimizer"));
 	bool good = true;
 
-	if (!optimizer_of(&t->rank[0]) || t->s.num_problems)
-		return;
-	if (t->s.config.num_experts) {
-		str_addf(&t->s.notes,
-		    "%s: the optimizer is of a model with experts: its state is not read\n",
-		    t->s.path);
-		return;
-	}
-	if (name && strcmp(name, rule->name)) {
-		str_addf(&t->s.notes, "%s: the state of optimizer '%.40s' is not read\n", t->s.path,
-		    name);
-		return;
-	}
-	for (int64_t i = 0; good && i < torch_num_ranks(t); i++) {
-		struct reading x = { .t = t, .rank = &t->rank[i], .rule = rule };
+	for (int k = 0; good && k < num_optimizers(t); k++) {
+		struct reading x = { .t = t, .rank = r, .optimizer = k, .rule = rule };
 
 		list_items(&x);
 		good = read_rank(&x);
 		free(x.items.item);
 		free(x.items.first);
-		*steps = x.steps;
+		if (k == 0)
+			*steps = x.steps;
 	}
+	return good;
+}
+
+/* Where a rank has no flat buffers of what it shares with others, theirs are its own, too. */
+static void
+share_buffers(struct torch_source *t)
+{
+	for (int row = 0; row < t->map.count + t->copied; row++) {
+		if (torch_row_tensor(t, row)->expert >= 0)
+			continue;
+		for (int64_t r = t->ranks.tensor; r < torch_width(t); r++) {
+			struct torch_cell *c = torch_cell_at(t, row, r);
+			const struct torch_cell *first = torch_cell_at(t, row, r % t->ranks.tensor);
+
+			c->master = first->master;
+			memcpy(c->state, first->state, sizeof c->state);
+		}
+	}
+}
+
+/* The reason why states are there that are not read; NULL: none. */
+static const char *
+why_unread(const struct torch_source *t, const struct optim_rule *rule, char text[96])
+{
+	const struct pickle_value *root = torchzip_root(t->rank[0].model.zip);
+	const char *name = pickle_string(pickle_get(pickle_get(root, "args"), "optimizer"));
+	const struct pickle_value *chunk = torch_chunk(t, &t->rank[0], 0);
+
+	if (name && strcmp(name, rule->name)) {
+		snprintf(text, 96, "the state of optimizer '%.40s' is not read", name);
+		return text;
+	}
+	for (uint32_t i = 0; chunk && i < chunk->len; i++) {
+		const char *key = pickle_string(chunk->pair[i].key);
+
+		if (key && torch_is_grouped(key))
+			return "the optimizer is of experts in one transposed tensor: its state is "
+			       "not read";
+	}
+	return NULL;
+}
+
+void
+torch_read_optimizer(struct torch_source *t, int64_t *steps)
+{
+	const struct optim_rule *rule = optim_rule_with(OPTIM_OF_MEGATRON);
+	bool good = true;
+	const char *why;
+	char text[96];
+
+	if (!pickle_get(torchzip_root(t->rank[0].model.zip), "optimizer") || t->s.num_problems)
+		return;
+	why = why_unread(t, rule, text);
+	if (why) {
+		str_addf(&t->s.notes, "%s: %s\n", t->s.path, why);
+		return;
+	}
+	for (int64_t i = 0; good && i < torch_num_ranks(t); i++)
+		good = read_optimizers(t, &t->rank[i], rule, steps);
+	if (good && t->rank[0].optim.zip)
+		share_buffers(t);
 	if (good)
 		t->s.rule = rule;
 }

@@ -740,14 +740,20 @@ there_and_back()
 	done
 }
 
-@test "export: experts with their optimizer, in torch_dist" {
+@test "export: experts with their optimizer, and what balances them" {
 	mckpt import -q --dtype bf16 "$TOP/tests/golden/ckpt/mixtral" ck
 	mtrain -q --load ck --finetune --save run --use-checkpoint-args --bf16 --seq-length 12 \
 		--micro-batch-size 1 --global-batch-size 1 --train-iters 1 --lr 1e-3 --mock-data \
+		--moe-router-score-function sigmoid --moe-router-enable-expert-bias \
 		--num-threads 1 --eval-iters 0 >log 2>&1
-	for form in '' --use-distributed-optimizer '--expert-model-parallel-size 2'; do
+	shared='--expert-model-parallel-size 2'
+	flat=--use-distributed-optimizer
+	for form in torch_dist "torch_dist $flat" "torch_dist $shared" torch "torch $flat" \
+		"torch $shared --moe-grouped-gemm" "torch $shared $flat" \
+		"torch $shared $flat --tensor-model-parallel-size 2 --expert-tensor-parallel-size 1" \
+		"torch $shared $flat --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"; do
 		# shellcheck disable=SC2086 # options are words
-		mckpt export -q --to torch_dist $form run out
+		mckpt export -q --to $form run out
 		mckpt import -q out back
 		mckpt diff -q run back >diff
 		run ! grep -v '	equal	' <(tail -n +2 diff)
@@ -755,8 +761,6 @@ there_and_back()
 		grep -q 'mlp.experts.3.linear_down.weight.exp_avg_sq' back/iter_0000001/manifest.tsv
 		rm -r out back
 	done
-	fails 1 "mckpt: run/iter_0000001: the states of a model with experts are not written in torch; --to torch_dist has them, --no-optim leaves them out" \
-		mckpt export --to torch run out
 }
 
 @test "export refuses what Megatron-LM has no words for, and layouts that do not fit" {

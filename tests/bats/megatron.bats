@@ -4,9 +4,10 @@
 # random tokens (chunks: 2 tensor ranks, 2 stages of 2 chunks, torch's optimizer; buckets: 2 data
 # ranks, the distributed optimizer in several buckets; experts: 4 in each layer, which 2 ranks share,
 # without an optimizer), or of the same form (gpt2: tied tables, 2 tensor ranks, 2 stages; grouped:
-# the experts as tests/golden/megatron_grouped.py makes them). A .tsv has the sums of all tensors,
-# computed from the live tensors. Those of tests/golden/torch_dist are the runs of buckets and of
-# experts once more, in the torch_dist format.
+# the experts as tests/golden/megatron_grouped.py makes them; experts_plain, experts_flat: with
+# torch's optimizer and with the distributed one, of tests/golden/megatron_experts.py). A .tsv has
+# the sums of all tensors, computed from the live tensors. Those of tests/golden/torch_dist are the
+# runs of buckets, of experts and of experts_flat once more, in the torch_dist format.
 
 bats_require_minimum_version 1.5.0
 load common
@@ -109,6 +110,31 @@ moe_router_topk	2" ]
 	cp whole $first
 	fails 1 "mckpt: $dir: 1 mp_rank_* directories, but the run had 1 tensor ranks in 1 stages, for each expert rank" \
 		mckpt import ckpt again
+}
+
+@test "import: experts that ranks share, with their optimizer, in either format" {
+	for set in experts_plain experts_flat; do
+		unpack $set
+		mckpt import -q ckpt out
+		sums out | diff - "$golden/$set.tsv"
+		grep -qx 'optimizer_steps 3' out/iter_0000003/state.conf
+		mckpt verify -q ckpt
+		mckpt export -q --to torch --expert-model-parallel-size 2 --transformer-impl local out again
+		mckpt diff -q out again >diff
+		run ! grep -v "	equal	" <(tail -n +2 diff)
+		rm -r out again
+		[ $set = experts_flat ] || rm -r ckpt
+	done
+	# the buffers of what both hold are with the first rank alone
+	[ "$(strings ckpt/iter_0000003/mp_rank_00_001/distrib_optim.pt | grep -c buckets_coalesced)" = 1 ]
+	rm -r ckpt/iter_0000003/mp_rank_00_001/distrib_optim.pt
+	fails 1 "mckpt: ckpt/iter_0000003: mp_rank_00_001/model_optim_rng.pt: its optimizer has no state, and there is no distrib_optim.pt beside it" \
+		mckpt import -q ckpt out
+	mkdir dist
+	tar -C dist -xJf "$TOP/tests/golden/torch_dist/experts_flat.tar.xz"
+	mckpt import -q dist/ckpt out
+	sums out | diff - "$golden/experts_flat.tsv"
+	mckpt verify -q dist/ckpt
 }
 
 @test "import: experts of a rank in one transposed tensor, as --moe-grouped-gemm had them first" {
@@ -418,4 +444,45 @@ mckpt: $dir: tensor 'decoder.layers.mlp.linear_fc1.weight' has shape [4, 48, 16]
 		1 ^ validation loss at iteration 4 on validation set \| lm loss value:
 		1 ^ validation loss at iteration 4 on test set \| lm loss value:
 	X
+}
+
+# A line a model: equal in both formats, or what its refusal ends with. The whole of it, with models
+# of each family and layouts, is tests/golden/megatron_families.py.
+@test "families: there and back as they are, or refused by what Megatron-LM has no part for" {
+	turn=0
+	while read -r model want; do
+		mckpt import -q "$TOP/tests/golden/$model" ours 2>/dev/null
+		to=torch
+		[ $((turn += 1)) != $((turn / 2 * 2)) ] || to=torch_dist
+		if [ "$want" = equal ]; then
+			mckpt export -q --to $to ours there
+			mckpt import -q there back
+			mckpt diff -q ours back >diff
+			run ! grep -v '	equal	' <(tail -n +2 diff)
+			run ! grep -v -e '-token-id ' <(comm -23 <(sort ours/iter_*/options.conf) \
+				<(sort back/iter_*/options.conf))
+		else
+			run -1 --separate-stderr mckpt export --to $to ours there
+			[ "$stderr" = "mckpt: ours/iter_0000000: Megatron-LM's args cannot express $want" ]
+			[ ! -e there ]
+		fi
+		rm -rf ours there back
+	done <<-'END'
+	ckpt/gpt2 equal
+	ckpt/llama equal
+	ckpt/mixtral equal
+	ckpt/qwen3_moe equal
+	families/ministral equal
+	families/nemotron equal
+	families/arcee --rope-scaling-type of the model
+	families/cohere2 --norm-without-bias of the model
+	families/deepseek_v3 --multi-latent-attention of the model
+	families/exaone4 --norm-placement of the model
+	families/gemma --activation of the model
+	families/gpt_oss the model: add_bias_linear True: biases of experts and routers, which are not read
+	families/granite --rope-original-positions of the model
+	families/olmo3 --norm-placement of the model
+	families/olmoe --linear-biases of the model
+	families/smollm3 --rope-scaling-type of the model
+	END
 }

@@ -84,11 +84,11 @@ KINDS = {
     "cohere2": ("Command R7B", of_family("cohere2"), False),
     "nemotron": ("Minitron 8B", of_family("nemotron"), False),
     "gpt_oss": ("gpt-oss-20b, in BF16", lambda: {
-        **BASE, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8}, True),
+        **BASE, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8}, False),
     "deepseek_v3": ("DeepSeek-V3", lambda: {
         **{k: v for k, v in BASE.items() if k != "head_dim"}, "num_key_value_heads": 4, "moe_intermediate_size": 16,
         "n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1,
-        "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8}, True),
+        "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8}, False),
     "qwen3_next": ("Qwen3-Next-80B-A3B", lambda: {
         **BASE, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
         "shared_expert_intermediate_size": 16,

@@ -7,11 +7,11 @@ losses of the next steps must be equal within 1e-5 in fp32 and 2e-3 in bf16, the
 (see megatron_steps.py for what stands in for a GPU). What Megatron-LM saves before it makes a step must be imported as
 the checkpoint that was exported, bit for bit, and mtrain must continue from what it saves before its last step with the
 loss of that step. A set of weights goes there without its optimizer, so that only the next step is compared, and
-comes back as weights; experts have theirs in torch_dist, where ranks share them. A NAME of a set is a list of WORDS; SETS
-are the default. mtrain, mckpt and mshard are taken from PATH.
+comes back as weights. A NAME of a set is a list of WORDS; SETS are the default. mtrain, mckpt and mshard are taken from
+PATH.
 Prints a line per set; the exit status is 1 when one fails. Without torch or SOURCE it says so and does nothing.
 
-Known to run with Megatron-LM d98e8a64ddf3 (August 2026), torch 2.8.0 and psutil 7.2, in eight minutes on two cores.
+Known to run with Megatron-LM d98e8a64ddf3 (August 2026), torch 2.8.0 and psutil 7.2, in eight minutes on two cores; experts with torch 2.15.0.
 """
 import argparse
 import json
@@ -68,6 +68,7 @@ WORDS = {
             "--expert-model-parallel-size 2 --data-parallel-size 2 --moe-token-dispatcher-type allgather"),
     "all": ("--moe-router-pre-softmax", "", ""),
     "some": ("--moe-layer-freq ([1]+[0])*2", "", ""),
+    "balanced": ("--moe-router-score-function sigmoid --moe-router-enable-expert-bias", "", ""),
     "shared": ("--moe-shared-expert-intermediate-size 12", "", ""),
 }
 SETS = [m + " fp32 " + f + layout for layout in ("", " TP2", " PP2", " TP2 PP2") for m in ("llama", "gpt2")
@@ -76,8 +77,12 @@ SETS += ["llama bf16 " + f + layout for layout in ("", " TP2 PP2") for f in ("to
 SETS += ["llama bf16 " + f + " distributed" + layout for layout in ("", " TP2 PP2", " DP2") for f in ("torch", "torch_dist")]
 SETS += ["gpt2 fp32 torch WSD skipping", "llama fp32 torch_dist WSD skipping"]
 SETS += ["llama fp32 torch experts shared weights", "llama fp32 torch_dist experts all weights"]
-SETS += ["llama bf16 torch_dist experts some weights", "llama fp32 torch_dist experts EP2"]
-SETS += ["llama bf16 torch_dist experts distributed whole EP2"]
+SETS += ["llama bf16 torch_dist experts some weights"]
+SETS += ["llama %s experts%s" % (kind, more) for kind in ("fp32 torch", "fp32 torch_dist", "bf16 torch", "bf16 torch_dist")
+         for more in (" EP2", " distributed EP2", " distributed shared")]
+SETS += ["llama bf16 torch_dist experts distributed whole EP2", "llama bf16 torch experts some distributed PP2 EP2",
+         "llama bf16 torch_dist experts some distributed PP2 EP2", "llama bf16 torch experts balanced distributed EP2",
+         "llama bf16 torch_dist experts balanced distributed EP2"]
 LIMITS = {"fp32": 1e-5, "bf16": 2e-3}
 
 

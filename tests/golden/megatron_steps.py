@@ -4,8 +4,9 @@
 SOURCE is a source tree of Megatron-LM, OPTIONS are its own: of --load a checkpoint, read by its load_checkpoint with the
 optimizer and the schedule, and --train-iters. TOKENS has the samples from there on, [samples, --seq-length + 1]. OUT gets
 a list of {"lm_loss", "grad_norm", "lr"}, a member per step. With --save, what was loaded is saved before the first step,
-and the run after each. There is a process for each rank of the model and of --data-parallel-size, which is not an option
-of Megatron-LM.
+and the run at each --save-interval. There is a process for each rank of the model and of --data-parallel-size, which is
+not an option of Megatron-LM; nor is --live FILE: each rank R writes its parameters, masters and states after the last step
+to FILE.R, as a list of (name, kind, whole shape, first element, elements).
 
 Megatron-LM runs on GPUs only. Here the device "cuda" means the CPU, GPUs have no state of random numbers, and Adam is
 spelled out below with the state of the fused one that it uses on GPUs. Its layers, its loading and its steps are its own.
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import socket
 import sys
 import types
@@ -112,11 +114,47 @@ def save(iteration, *run):
     """Saves when there is a --save, as training.train does between steps."""
     from megatron.training import checkpointing, get_args
 
-    if get_args().save:
+    if get_args().save and iteration % get_args().save_interval == 0:
         checkpointing.save_checkpoint(iteration, *run, num_floating_point_operations_so_far=0)
 
 
-def train(tokens, out):
+def states_of(optimizer, names):
+    """Of each parameter of an optimizer: its name, first element, master, and states."""
+    if hasattr(optimizer, "model_param_gbuf_map"):
+        for p in optimizer.model_param_gbuf_map:  # those of which the data rank has a part
+            part = optimizer._get_model_param_range_map(p)["param"]
+            tensors = dict(optimizer._get_main_param_and_optimizer_states(p))
+            yield names[p], part.start, tensors.pop("param"), tensors
+        return
+    masters = {}
+    if hasattr(optimizer, "float16_groups"):
+        for group, main in zip(optimizer.float16_groups, optimizer.fp32_from_float16_groups):
+            masters.update((p, m) for p, m in zip(group, main))
+    for p, m in masters.items() or [(p, p) for g in optimizer.optimizer.param_groups for p in g["params"]]:
+        yield names[p], 0, m if masters else None, optimizer.optimizer.state[m]
+
+
+def write_live(path, model, optimizer):
+    """What the rank has in memory, under Megatron-LM's names; experts are counted over all ranks."""
+    from megatron.core import mpu
+    from megatron.training import get_args
+
+    names, out = {}, []
+    first = mpu.get_expert_model_parallel_rank() * (get_args().num_experts or 0) // mpu.get_expert_model_parallel_world_size()
+    for chunk in model:
+        for name, p in chunk.named_parameters():
+            name = re.sub(r"^(module\.)+", "", name)
+            names[p] = re.sub(r"local_experts\.(\d+)", lambda m: "local_experts.%d" % (int(m[1]) + first), name)
+            out.append((names[p], "", tuple(p.shape), 0, p.detach().flatten()))
+    shapes = {n: tuple(p.shape) for p, n in names.items()}
+    for part in optimizer.chained_optimizers:
+        for name, start, master, states in states_of(part, names):
+            states = dict(states, **({"fp32_param": master} if master is not None else {}))
+            out += [(name, kind, shapes[name], start, t.detach().flatten()) for kind, t in states.items()]
+    torch.save(out, "%s.%d" % (path, torch.distributed.get_rank()))
+
+
+def train(tokens, out, live):
     """All steps of one rank. The last stage has the losses; one of its tensor ranks writes them."""
     from megatron.core import mpu
     from megatron.core.distributed import finalize_model_grads
@@ -127,12 +165,13 @@ def train(tokens, out):
 
     args = get_args()
     model, optimizer, schedule = training.setup_model_and_optimizer(ModelType.encoder_or_decoder, provider)
-    assert args.iteration > 0, "nothing was loaded"
+    assert args.iteration > 0 or not args.load, "nothing was loaded"
     rows = torch.from_numpy(np.load(tokens)).long().split(args.micro_batch_size)
     rows = RerunDataIterator(iter(rows[mpu.get_data_parallel_rank()::args.data_parallel_size]))
     config = training.get_model_config(model[0])
     config.finalize_model_grads_func = finalize_model_grads  # which adds the gradients of tied tables
-    save(args.iteration, model, optimizer, schedule)
+    if args.load:
+        save(args.iteration, model, optimizer, schedule)
     steps = []
     for i in range(args.iteration, args.train_iters):
         rate = optimizer.param_groups[0]["lr"]
@@ -142,6 +181,8 @@ def train(tokens, out):
         save(i + 1, model, optimizer, schedule)
         if mpu.is_pipeline_last_stage():
             steps.append({"lm_loss": float(r[0]["lm loss"]), "grad_norm": float(r[5]), "lr": rate})
+    if live:
+        write_live(live, model, optimizer)
     if steps and mpu.get_tensor_model_parallel_rank() == mpu.get_data_parallel_rank() == 0:
         with open(out, "w") as f:
             json.dump(steps, f)
@@ -170,6 +211,7 @@ def main():
     sys.path[0] = source  # in the place of this directory, which has a megatron.py, too
     p = argparse.ArgumentParser(allow_abbrev=False)
     p.add_argument("--data-parallel-size", type=int, default=1)
+    p.add_argument("--live")
     data, sys.argv[1:] = p.parse_known_args()
     p.add_argument("--tensor-model-parallel-size", type=int, default=1)
     p.add_argument("--pipeline-model-parallel-size", type=int, default=1)
@@ -181,7 +223,7 @@ def main():
     if fork_ranks(data.data_parallel_size * o.tensor_model_parallel_size * o.pipeline_model_parallel_size):
         parse_and_validate_args()
         initialize.initialize_megatron(allow_no_cuda=True)
-        train(tokens, out)
+        train(tokens, out, data.live)
 
 
 if __name__ == "__main__":

@@ -183,8 +183,8 @@ test_experts(void)
 	    "pre_mlp_layernorm.weight 16x0 -1 1\n"
 	    "mlp.router.weight 2x16 -1 1\n"
 	    "mlp.experts.local_experts.0.linear_fc1.weight 40x16 0 2\n"
-	    "mlp.experts.local_experts.1.linear_fc1.weight 40x16 0 2\n"
 	    "mlp.experts.local_experts.0.linear_fc2.weight 16x20 1 1\n"
+	    "mlp.experts.local_experts.1.linear_fc1.weight 40x16 0 2\n"
 	    "mlp.experts.local_experts.1.linear_fc2.weight 16x20 1 1\n");
 	CHECK_STR(expert_names(MEGATRON_LOCAL, MEGATRON_GROUPED),
 	    "pre_mlp_layernorm.weight 16x0 -1 1\n"

@@ -49,7 +49,7 @@ static void
 test_tries(void)
 {
 	const struct megatron_flat_run run = {
-		.data_ranks = 96, .context_ranks = 2, .bucket_size = 3000
+		.data_ranks = 96, .shards = 48, .context_ranks = 2, .bucket_size = 3000
 	};
 	struct megatron_flat_rule r;
 	bool given = false, usual = false, replicas = false, padded = false;
