@@ -175,8 +175,7 @@ read_key(struct reading *r, size_t indent, char *at)
 {
 	char *colon = strchr(at, ':'), *value;
 
-	if (!colon || colon == at ||
-	    (colon[1] && colon[1] != ' ' && colon[1] != '\r'))
+	if (!colon || colon == at || (colon[1] && colon[1] != ' ' && colon[1] != '\r'))
 		return refuse(r, "is no 'key: value'", at);
 	*colon = '\0';
 	while (r->depth && r->level[r->depth - 1].indent >= indent)

@@ -392,6 +392,7 @@ tokenizer()
 }
 
 @test "more sequences than training can number are refused by name, at once" {
+	[ -z "${RUN:-}" ] || skip "the emulator does not map a file of 26 GB"
 	n=2147483648
 	truncate -s $((34 + 12 * n + 16)) big.idx
 	printf 'MMIDIDX\0\0' | dd of=big.idx conv=notrunc status=none

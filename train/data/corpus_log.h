@@ -8,7 +8,8 @@
 /* Training's counts by corpus while the run continues: consumed samples, and with
  * --log-loss-by-corpus the loss. */
 struct corpus_log;
-/* Collective over the world. NULL with a reason when rank 0 cannot read what the checkpoint says. */
+/* Collective over the world. NULL with a reason when rank 0 cannot read what the checkpoint says.
+ */
 struct corpus_log *corpus_log_open(
     const struct data *d, struct engine *e, int64_t consumed, struct err *err);
 void corpus_log_close(struct corpus_log *l);
