@@ -70,18 +70,31 @@ implementation(const struct run_case *r)
 	return tiled ? 0.27 : 0.9;
 }
 
-/* A quarter of the time is the forward pass's: docs/gpu.md 1.6. */
+/* Both passes of attention with so many forward FLOPs below the diagonal. Programs that store
+ * scores multiply whole squares, and where heads do not begin on a multiple of 16 bytes without the
+ * units for 16-bit GEMMs. BigScience's steps took a third longer with heads of 108 channels than of
+ * 144 or 216. */
 static double
-attention(const struct run_case *r, const struct operation *o)
+attention_seconds(const struct run_case *r, const struct operation *o, double forward)
 {
 	const struct hardware *hw = r->hw;
 	int64_t d = r->model->kv_channels;
 	double rate = hw->attention_efficiency * hardware_attention_share(o->keys, (double)d) *
 	    (d % 8 ? 0.9 : 1);
-	bool backward = o->pass == OPERATION_BACKWARD;
-	double forward = o->flops / (backward ? 2.5 : 1), both, stored = 0;
 
-	both = 3.5 * forward / (hardware_peak(hw, r->shape->dtype) * rate * implementation(r));
+	if (hw->attention_passes > 0 && d % 8)
+		return 3 * 2 * forward / (hardware_peak(hw, DTYPE_F32) * hw->gemm_efficiency);
+	return 3.5 * forward / (hardware_peak(hw, r->shape->dtype) * rate * implementation(r));
+}
+
+/* A quarter of the time is the forward pass's: docs/gpu.md 1.6. */
+static double
+attention(const struct run_case *r, const struct operation *o)
+{
+	const struct hardware *hw = r->hw;
+	bool backward = o->pass == OPERATION_BACKWARD;
+	double both = attention_seconds(r, o, o->flops / (backward ? 2.5 : 1)), stored = 0;
+
 	/* Programs that store scores compute them again with selective recomputation. */
 	if (backward && hw->attention_passes > 0 &&
 	    r->shape->recompute.granularity == RECOMPUTE_SELECTIVE)

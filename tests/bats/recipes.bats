@@ -86,6 +86,10 @@ fits()
 	each fits
 }
 
+@test "the place of each layout in the search, and why a better one exists" {
+	run -0 sh "$TOP/tests/bench/recipes.sh"
+}
+
 learns()
 {
 	make -s small >log 2>err || return 1

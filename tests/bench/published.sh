@@ -13,7 +13,10 @@ expected=$(realpath "$(dirname "$0")")/published.tsv
 table=$1 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
-older="--attention-passes 7 --stage-slices 1 --whole-recompute 1 --dp-overlap 0.5"
+older="--attention-passes 7 --stage-slices 1 --whole-recompute 1"
+# DeepSpeed's pipelines reduce gradients after the last micro batch. BigScience's programs start
+# kernels as vTrain's do, on another cluster.
+after="--dp-overlap 0" starts="--kernel-us 43.79 --host-us 80.53 --step-ms 7.373"
 
 # program NAME OPTION...: its errors in `out`, its rows in `rows`
 program()
@@ -26,47 +29,66 @@ program()
 	grep '^row' fitted >>rows
 }
 
-# groups: of rows that differ in their layout alone
+# groups: of layouts of models of one name; rows of one layout count as one, with their mean
 groups()
 {
 	awk -F '\t' -v OFS='\t' '
-		function rank_of(list, n, i,   k, r) {
-			r = 1
-			for (k = 1; k <= n; k++)
-				r += list[k] < list[i]
-			return r
+		# of x[i] among x[1..n]: equal ones share the mean of their ranks
+		function rank_of(x, n, i,   k, less, same) {
+			for (k = 1; k <= n; k++) {
+				less += x[k] < x[i]
+				same += x[k] == x[i]
+			}
+			return less + (same + 1) / 2
+		}
+		# of ranks, by the products of their deviations
+		function correlation(x, y, n,   i, a, b, xy, xx, yy) {
+			for (i = 1; i <= n; i++) {
+				a = rank_of(x, n, i) - (n + 1) / 2
+				b = rank_of(y, n, i) - (n + 1) / 2
+				xy += a * b
+				xx += a * a
+				yy += b * b
+			}
+			return xx * yy > 0 ? xy / sqrt(xx * yy) : 0
+		}
+		BEGIN {
+			of = split("layers hidden heads tp pp vpp cp ep sp sharding mbs recompute",
+				part, " ")
 		}
 		FNR == NR && FNR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
 		FNR == NR {
 			key[$1] = $at["model"] OFS $at["gpus"] OFS $at["gbs"] OFS $at["seq"] OFS \
 				$at["precision"] OFS $at["gpu"]
+			for (i = 1; i <= of; i++)
+				layout[$1] = layout[$1] OFS $at[part[i]]
 			next
 		}
 		{
 			split($2, id, "-")
 			k = id[1] " " key[$2]
-			i = ++n[k]
-			had[k, i] = $3
-			says[k, i] = $3 * (1 + ($6 == "-" ? $5 : $6) / 100)
+			if (!((k, layout[$2]) in place))
+				place[k, layout[$2]] = ++n[k]
+			i = place[k, layout[$2]]
+			rows[k, i]++
+			had[k, i] += $3
+			says[k, i] += $3 * (1 + ($6 == "-" ? $5 : $6) / 100)
 		}
 		END {
 			for (k in n) {
 				if (n[k] < 5)
 					continue
 				for (i = 1; i <= n[k]; i++) {
-					a[i] = had[k, i]
-					b[i] = says[k, i]
+					a[i] = had[k, i] / rows[k, i]
+					b[i] = says[k, i] / rows[k, i]
 				}
-				sum = 0
-				for (i = 1; i <= n[k]; i++) {
-					r = rank_of(a, n[k], i)
-					s = rank_of(b, n[k], i)
-					sum += (r - s) ^ 2
-					if (r == 1)
-						best = s
-				}
-				rho = 1 - 6 * sum / (n[k] * (n[k] ^ 2 - 1))
-				printf "%s\t%d\t%d\t%.2f\n", k, n[k], best, rho
+				first = 1
+				for (i = 2; i <= n[k]; i++)
+					first = a[i] < a[first] ? i : first
+				best = 1
+				for (i = 1; i <= n[k]; i++)
+					best += b[i] < b[first]
+				printf "%s\t%d\t%d\t%.2f\n", k, n[k], best, correlation(a, b, n[k])
 			}
 		}' "$table" rows | LC_ALL=C sort
 }
@@ -74,16 +96,17 @@ groups()
 printf 'program\tsource\trows\tbefore\tafter\twithout_model\twithout_source\n' >out
 # shellcheck disable=SC2086
 {
-	program megatron-lm $older --rows sc21 kor
-	program megatron-deepspeed $older --rows vt
-	program bigscience $older --rows bs --gpu a100-80
-	program bigscience-v100 $older --rows bs --gpu v100-32
+	program megatron-lm $older --dp-overlap 0.5 --gradient-fusion 1 --rows sc21 kor
+	program megatron-deepspeed $older $after --rows vt
+	program bigscience $older $after $starts --rows bs --gpu a100-80
+	program bigscience-v100 $older $after --rows bs --gpu v100-32
 }
-program megatron-core --stage-slices 1 --rows dgxc nemo mlm mbr --gpu h100
+program megatron-core --stage-slices 1 --gradient-fusion 1 --loss-fusion 1 \
+	--rows dgxc nemo mlm mbr --gpu h100
 program fsdp-a100-40 --dp-overlap 0.5 --rows mpt --gpu a100-40
 program fsdp --dp-overlap 0.5 --rows mpt fms --gpu a100-80
 program fsdp-h100 --dp-overlap 0.5 --rows mpt --gpu h100
-program megatron-b200 --stage-slices 1 --rows smx
+program megatron-b200 --stage-slices 1 --gradient-fusion 1 --loss-fusion 1 --rows smx
 printf 'model\tgpus\tbatch\tseq\tprecision\tgpu\tlayouts\tplace_of_best\tcorrelation\n' >>out
 groups >>out
 if [ "${UPDATE:-}" ]; then
