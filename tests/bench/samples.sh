@@ -1,17 +1,21 @@
 #!/bin/sh
 # samples.sh - what is known of samples, and what it costs
 #
-# Three rows:
+# Five rows:
 #   --sample-losses against none: CPU time of a step of training, alternating, median of the
 #     ratios
 #   mshard where of the last step of a run of SAMPLES samples, whose maps are in the cache
 #   tokens per second of best-fit packing against cut with --dataloader-inter-document-masking,
 #   tokens that are no padding, over the same documents, alternating
-# B: the build directory. SAMPLES: 100,000,000. PAIRS: five. ONLY, of losses, where and packing: one
-# of them.
+#   text of samples that one thread rearranges by --fim-data, per second of CPU time, beside reading
+#     them as they are, alternating; the text is the tree's own sources
+#   the share of a step for which the small form of the CodeParrot recipe waits for such samples
+# B: the build directory. SAMPLES: 100,000,000. PAIRS: five. ONLY, of losses, where, packing, fim
+# and waits: one of them.
 set -eu
-: "${ONLY:=losses where packing}" "${B:=build}" "${SAMPLES:=100000000}" "${PAIRS:=5}"
+: "${ONLY:=losses where packing fim waits}" "${B:=build}" "${SAMPLES:=100000000}" "${PAIRS:=5}"
 B=$(cd "$B" && pwd)
+top=$(pwd)
 PATH=$B:$PATH
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -122,6 +126,61 @@ packing()
 	awk '{ p += $1; c += $2 } END { printf "packed and cut documents, tokens per CPU second\t"\
 		"%.0f\t%.0f\t", p / NR, c / NR }' rates
 	median <ratio
+}
+
+# code: dataset `code` of the tree's sources, with a tokenizer that has the tokens of --fim-data
+code()
+{
+	[ ! -e code_text_document.idx ] || return 0
+	mtok train -q --vocab-size 2000 --format text -o code.model \
+		--control-symbols "<fim_prefix>" "<fim_middle>" "<fim_suffix>" "<fim_pad>" \
+		"<|endoftext|>" --input "$top/lib" "$top/tok"
+	mtok -q --format text --tokenizer-model code.model --eod-token "<|endoftext|>" \
+		--append-eod -o code "$top/lib" "$top/tok"
+}
+
+# reads SAMPLES OPTION...: CPU milliseconds of reading samples of 1,024 tokens
+reads()
+{
+	count=$1
+	shift
+	"$B/tests/bench/usage" "$B/tests/tools/read_batches" 1 1 0 "$count" --num-layers 1 \
+		--hidden-size 8 --num-attention-heads 1 --seq-length 1024 --micro-batch-size 1 \
+		--global-batch-size 1 --train-iters 4000 --lr 1 --eval-iters 0 --split 1,0,0 \
+		--data-path code_text_document --data-cache-path cache \
+		--tokenizer-model code.model "$@" | cut -f 2
+}
+
+fim()
+{
+	code
+	reads 1 --fim-data >once
+	reads 1 >plain.once
+	bytes=$(sed -n 's/.*"text_bytes": \([0-9]*\).*/\1/p' code_text_document.json)
+	tokens=$(sed -n 's/.*"tokens": \([0-9]*\),.*/\1/p' code_text_document.json)
+	for _ in $(seq "$PAIRS"); do
+		echo "$(reads 1001 --fim-data) $(cat once) $(reads 1001) $(cat plain.once)"
+	done | awk -v bytes="$bytes" -v tokens="$tokens" '
+		{ w += $1 - $2; o += $3 - $4 }
+		END { b = NR * 1025 * bytes / tokens
+			printf "text of samples, MB per CPU second of a thread, rearranged and as "\
+			"it is\t%.1f\t%.1f\n", b / w, b / o }'
+}
+
+waits()
+{
+	code
+	grep -v '^mock-data\|^vocab-size' "$top/recipes/codeparrot-small/small.conf" >own.conf
+	rm -f m.jsonl
+	mtrain -q --config "$top/recipes/codeparrot-small/model.conf" \
+		--config "$top/recipes/codeparrot-small/run.conf" --config own.conf \
+		--tokenizer-model code.model --data-path code_text_document --split 1,0,0 \
+		--data-cache-path cache --fim-data --train-iters 200 --lr-decay-iters 200 \
+		--num-threads 1 --metrics-file m.jsonl >log
+	sed -n 's/.*"seconds": \([^,]*\), "data_wait_seconds": \([^,}]*\).*/\1 \2/p' \
+		m.jsonl | awk 'NR > 1 { s += $1; w += $2 }
+			END { printf "waits for rearranged samples, s of steps, share"\
+				"\t%.3f\t%.4f %%\n", s, 100 * w / s }'
 }
 
 for row in $ONLY; do

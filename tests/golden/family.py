@@ -9,6 +9,8 @@ For each family COUNT models (default 8) are drawn from SEED, filled with random
                 tensor has the bits of the first one; the config means the same to transformers. Tensors of all experts
                 of a layer, as transformers 5 has them in memory, are read as those of each
     greedy      64 tokens are those of generate()
+    kept        in fp32 the logits that chose 24 tokens, with keys that are kept, are within 1e-5 of those of a pass over
+                the whole text
     training    20 steps of AdamW have the loss and the gradient norm of torch.optim.AdamW: within 1e-9 in fp64, with
                 final weights within 1e-6 after rounding to fp32; in fp32 within 2e-6 (the norm within 100 times
                 that), or within twice what torch in fp32 differs from torch in fp64, where Adam amplifies rounding
@@ -603,6 +605,19 @@ def compare_greedy(d, r, vocab):
     return len(ours) - PROMPT
 
 
+def compare_kept(d, r, vocab):
+    prompt = [r.randrange(vocab - 1) for _ in range(PROMPT)]
+    with open(d + "/../prompt", "w") as f:
+        f.write(json.dumps({"input_ids": prompt}))
+    null = ["--tokenizer-type", "NullTokenizer", "--vocab-size", vocab, "--seq-length", PROMPT + 24]
+    line = mtrain(d, "fp32", *null, "--prompts", d + "/../prompt", "--generate", 24, "--logits-file", d + "/../kept.npy")
+    kept, text = np.load(d + "/../kept.npy"), prompt + json.loads(line)["tokens"]
+    assert len(kept) >= min(24, len(text) - PROMPT + 1), "%d rows of logits" % len(kept)
+    np.save(d + "/../tokens.npy", np.array(text[:PROMPT + len(kept) - 1], "<i4"))
+    mtrain(d, "fp32", *null, "--tokens-file", d + "/../tokens.npy", "--logits-file", d + "/../logits.npy")
+    return within("logits of kept keys", relative(kept, np.load(d + "/../logits.npy")[PROMPT - 1:]), 1e-5)
+
+
 def steps_of_torch(model, x):
     """Loss and gradient norm of each step, and the weights after the last. Biases of experts are vectors, one an expert."""
     flat = [p.dim() <= 1 or name.endswith("_bias") for name, p in model.named_parameters()]
@@ -668,10 +683,10 @@ def check(name, i, seed, work):
     count = compare_export(d, name)
     if hasattr(config, "num_experts_per_tok") and transformers.__version__ >= "5":
         compare_stacked(model, d)
-    greedy = compare_greedy(d, r, vocab)
+    greedy, kept = compare_greedy(d, r, vocab), compare_kept(d, r, vocab)
     training = compare_training(d, name, r, vocab)
-    return "%s logits %.0e %.0e, %d tensors, %d greedy, steps %.0e %.0e, weights %.0e" % (
-        re.sub(r"^torch\.", "", str(dtype)), *logits, count, greedy, *training)
+    return "%s logits %.0e %.0e, %d tensors, %d greedy, kept %.0e, steps %.0e %.0e, weights %.0e" % (
+        re.sub(r"^torch\.", "", str(dtype)), *logits, count, greedy, kept, *training)
 
 
 class Small(random.Random):
