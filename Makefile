@@ -333,10 +333,13 @@ parity-all: tests
 	@B=$(B) ALL=1 ONLY=residual sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=fp8 sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=parity/oracle sh tests/run.sh parity
-# Every layout of tests/parity/rows on several hosts, and all operations of 24 ranks.
+# Every layout of tests/parity/rows on several hosts, and 16 ranks; all operations of 24 ranks; bytes
+# between hosts against the plan's; to whom each of 64 ranks sends.
 parity-hosts: tests
 	@B=$(B) ALL=1 ONLY=pretended sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=parity/comm sh tests/run.sh parity
+	@B=$(B) ALL=1 ONLY=parity/sent sh tests/run.sh parity
+	@B=$(B) ALL=1 ONLY=parity/peers sh tests/run.sh parity
 # Mistakes in sums and messages between hosts, each of which a test must find.
 hosts-mutants: all tests
 	@B=$(B) sh tests/parity/mutants/mutants.sh $(MUTANTS)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # agree.sh - ranks with different input end before the first step with status 2 and one line: the
-# first difference, its ranks and hosts. Paths and output may differ.
+# first difference, its ranks and hosts. Paths and output may differ, and of MPI libraries that do
+# there is a note.
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
@@ -53,6 +54,23 @@ done
 expect 2 mpirun -np 2 $tiny : -np 1 $tiny --seed 7 : -np 1 $tiny
 one_line "mtrain: --seed: 1234 on rank 0 ($host), 7 on rank 2 ($host): \
 must be the same on all ranks"
+
+# Another MPI library on one host is worth a note.
+cat >other.c <<'E'
+#include <mpi.h>
+#include <string.h>
+
+int
+MPI_Get_library_version(char *text, int *len)
+{
+	*len = (int)strlen(strcpy(text, "Another MPI v9"));
+	return MPI_SUCCESS;
+}
+E
+mpicc -shared -fPIC -o other.so other.c || fail "mpicc"
+# shellcheck disable=SC2086
+expect 0 mpirun -np 1 $tiny : -np 1 -x LD_PRELOAD="$dir/other.so" $tiny
+said " on rank 0 ($host), Another MPI v9 on rank 1 ($host): must be the same on all ranks"
 
 # Options that only rank 0 uses, and paths.
 two 0 "--save A --metrics-file m --profile -q" "--save ./A --profile-prefix p"

@@ -4,14 +4,22 @@
 # Three steps of layouts of tests/parity/rows under --pretend-hosts 2, 4 and 8, where they divide
 # the ranks: the same losses, norms and bytes of checkpoints; with experts on several hosts, and the
 # choices of one, losses and norms within 1e-6. Two layouts that SEED draws, on 2 and 4 hosts; with
-# ALL=1 all of the fixed ones and a sample of the rest. Then what is said of hosts, and a number
-# that divides no ranks.
+# ALL=1 all of the fixed ones, a sample of the rest, and 20 steps of 16 ranks on 1, 2, 4 and 16
+# hosts in five layouts, each with ZeRO-1, 2 and 3; ALL=16 these alone. Then what is said of hosts,
+# and a number that divides no ranks.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 # shellcheck source=tests/parity/rows
 . "$TOP/tests/parity/rows"
-steps="--train-iters 3 --lr 1e-3 --clip-grad 0.5 --save run --save-interval 3 --log-interval 1"
-few=2 counts="2 4${ALL:+ 8}"
+few=2 counts="2 4${ALL:+ 8}" all=${ALL:-}
+
+# take N: so many steps
+take()
+{
+	steps="--train-iters $1 --lr 1e-3 --clip-grad 0.5 --save run --save-interval $1
+		--log-interval 1"
+}
+take 3
 
 # run_on HOSTS RANKS OPTION...: leaves the results in hosts.N and run.N
 run_on()
@@ -71,11 +79,34 @@ else
 		END { for (i = 0; i < few && i < NR; i++) print row[(seed * 7 + i * 5) % NR + 1] }
 	' >drawn && mv drawn table
 fi
+[ "$all" != 16 ] || : >table
 while read -r row; do
 	set -- $row
 	use "$1"
 	check "$@" </dev/null
 done <table
+
+# sixteen TP PP OPTION...: 16 ranks in a layout, with ZeRO-1, 2 and 3
+sixteen()
+{
+	tensor=$1 stages=$2
+	shift 2
+	for zero in 1 2 3; do
+		check llama 16 "$tensor" "$stages" 1 $zero --global-batch-size 32 "$@"
+		cat run.1/iter_*/*.safetensors | sha256sum
+	done
+}
+if [ -n "$all" ]; then
+	use llama
+	take 20
+	counts="2 4 16"
+	sixteen 1 1
+	sixteen 1 1 --bf16 --grad-reduce-in-bf16
+	sixteen 2 1 --sequence-parallel
+	sixteen 1 2
+	sixteen 1 1 $(context 2)
+	take 3
+fi
 
 # What rank 0 says, and what it refuses: pairs of tensor ranks on hosts of three.
 use llama
