@@ -356,6 +356,9 @@ test-mutations: $(progs)
 # Which of thirty published kinds of models are read here and by PYTHON's transformers 5: a table.
 test-kinds: $(progs)
 	@$(python_with)/kinds.py $(KIND)
+# Tasks against PYTHON's lm_eval, with tokenizers of the directory TOKENIZERS.
+test-tasks: $(progs)
+	@$(or $(PYTHON),python3) tests/tools/lmeval_same.py $(B) '$(TOKENIZERS)'
 # N random tokenizer.json, from number SEED on, against PYTHON's tokenizers.
 test-tokenizers: $(progs)
 	@$(python_with)/random_tokenizers.py -n $(or $(N),300) -s $(or $(SEED),1)
@@ -465,7 +468,7 @@ help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all  parity-hosts  hosts-mutants' \
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-aarch64  test-gpu  faults N=1000  sim' \
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR FAMILY=  test-tokenizers PYTHON= N=10000  test-boards PYTHON=  test-surgery PYTHON= MEGATRON=DIR GOLDEN=DIR' \
-		' test-mutations PYTHON= FAMILY=  test-kinds PYTHON= KIND=' \
+		' test-mutations PYTHON= FAMILY=  test-kinds PYTHON= KIND=  test-tasks PYTHON= TOKENIZERS=DIR' \
 		' format  fuzz  bench  published PUBLISHED=FILE  bench-gpu  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  bundle BUNDLE_MPI=host|own  deb  sbom  test-packaging' \
 		' compile_commands.json  clean'
@@ -478,7 +481,7 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all parity-hosts hosts-mutants \
-	test-golden test-porting test-hf test-mutations test-kinds test-tokenizers test-megatron test-surgery test-boards test-extend \
+	test-golden test-porting test-hf test-mutations test-kinds test-tasks test-tokenizers test-megatron test-surgery test-boards test-extend \
 	test-aarch64 test-gpu faults sim sim-rate \
 	sim-mutants sim-mutants-made lint format fuzz bench published \
 	bench-gpu bench-offload bench-watch install man \

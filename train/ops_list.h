@@ -17,6 +17,7 @@
 #endif
 
 #include "train/op/act.h"
+#include "train/op/argmax.h"
 #include "train/op/attention.h"
 #include "train/op/dropout.h"
 #include "train/op/embedding.h"

@@ -61,6 +61,19 @@ utf8_encode(uint32_t cp, unsigned char out[4])
 	return 4;
 }
 
+bool
+utf8_is_space(uint32_t cp)
+{
+	static const uint32_t ranges[][2] = { { 0x09, 0x0d }, { 0x1c, 0x20 }, { 0x85, 0x85 },
+		{ 0xa0, 0xa0 }, { 0x1680, 0x1680 }, { 0x2000, 0x200a }, { 0x2028, 0x2029 },
+		{ 0x202f, 0x202f }, { 0x205f, 0x205f }, { 0x3000, 0x3000 } };
+
+	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+		if (cp <= ranges[i][1])
+			return cp >= ranges[i][0];
+	return false;
+}
+
 /*
  * Eight bytes of ASCII are checked at a time, since most text is ASCII.
  */

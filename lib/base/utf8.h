@@ -13,6 +13,8 @@
 int utf8_decode(const unsigned char *s, size_t n, uint32_t *cp);
 /* Writes 1..4 bytes; returns how many. cp must be a scalar value. */
 int utf8_encode(uint32_t cp, unsigned char out[4]);
+/* White space of a str of Python: str.isspace, and \s of its expressions. */
+bool utf8_is_space(uint32_t cp);
 /* Offset of the first malformed byte, or n when all of it is well formed. */
 size_t utf8_check(const unsigned char *s, size_t n);
 /* True when all of it is well formed; runs at memory speed. */

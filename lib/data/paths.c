@@ -252,6 +252,16 @@ check_kinds(const struct path_options *o, struct err *e)
 	return 0;
 }
 
+bool
+path_options_any(const struct path_options *o)
+{
+	bool any = o->data_path.count || path_options_file(o);
+
+	for (int w = 0; w < SPLIT_COUNT; w++)
+		any = any || o->split_path[w].count;
+	return any;
+}
+
 const char *
 path_options_file(const struct path_options *o)
 {

@@ -57,6 +57,8 @@ struct path_options {
 	size_t text_bytes;
 };
 
+/* Whether they name any data. */
+bool path_options_any(const struct path_options *o);
 /* The file that one of the options names; NULL: none does. */
 const char *path_options_file(const struct path_options *o);
 /* Reads the file that one of the options names, which may be a pipe, once and to its end; at most

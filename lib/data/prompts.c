@@ -1,8 +1,7 @@
 /* prompts.c - prompts as JSON Lines */
 #include "lib/data/prompts.h"
-#include "lib/base/err.h"
-#include "lib/base/json.h"
 #include "lib/base/str.h"
+#include "lib/data/json_lines.h"
 
 #include <stdlib.h>
 
@@ -44,49 +43,16 @@ read_prompt(struct prompts *p, const struct json_value *line, struct prompt *out
 	return 0;
 }
 
-/* Its own name, as it was written. */
-static int
-read_id(struct prompts *p, const struct json_value *line, struct prompt *out, struct err *e)
-{
-	const struct json_value *id = json_get(line, "id");
-	struct str text = { 0 };
-
-	if (!id)
-		return 0;
-	if (id->type != JSON_STRING && id->type != JSON_INT)
-		return err_set(e, "id: must be a string or a whole number");
-	json_print(&text, id);
-	out->id = mem_pool_strndup(&p->pool, text.buf, text.len);
-	str_release(&text);
-	return 0;
-}
-
-/* A name that no line has. */
-static int
-check_members(const struct json_value *line, struct err *e)
-{
-	static const char *const known[] = { "prompt", "input_ids", "id", "max_tokens", "seed" };
-
-	for (size_t i = 0; i < line->len; i++) {
-		size_t k = 0;
-
-		while (k < sizeof known / sizeof *known && strcmp(known[k], line->item[i].key) != 0)
-			k++;
-		if (k == sizeof known / sizeof *known)
-			return err_set(e,
-			    "'%s': is no member of a prompt: prompt, input_ids, id, max_tokens, "
-			    "seed",
-			    line->item[i].key);
-	}
-	return 0;
-}
+/* What a line may have. */
+static const char *const members[] = { "prompt", "input_ids", "id", "max_tokens", "seed", NULL };
 
 static int
 read_line(struct prompts *p, const struct json_value *line, struct prompt *out, struct err *e)
 {
 	if (line->type != JSON_OBJECT)
 		return err_set(e, "must be an object");
-	if (read_id(p, line, out, e) < 0 || check_members(line, e) < 0 ||
+	if (json_lines_id(line, &p->pool, &out->id, e) < 0 ||
+	    json_lines_members(line, members, "a prompt", e) < 0 ||
 	    read_prompt(p, line, out, e) < 0 ||
 	    json_int(line, "max_tokens", 0, &out->max_tokens, e) < 0 ||
 	    json_int(line, "seed", -1, &out->seed, e) < 0)
@@ -120,32 +86,16 @@ add_line(struct prompts *p, const char *text, size_t len, int64_t number)
 	str_release(&words);
 }
 
-/* Whether there is more than white space of JSON. */
-static bool
-has_text(const char *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!strchr(" \t\r", s[i]) || !s[i])
-			return true;
-	return false;
-}
-
 void
 prompts_parse(struct prompts *p, const char *text, size_t len)
 {
-	const char *end = text + len;
-	int64_t number = 0;
+	struct json_lines l = { text, text + len, 0 };
+	const char *line;
+	size_t n;
 
 	*p = (struct prompts){ 0 };
-	while (text < end) {
-		const char *feed = memchr(text, '\n', (size_t)(end - text));
-		size_t n = (size_t)((feed ? feed : end) - text);
-
-		number++;
-		if (has_text(text, n))
-			add_line(p, text, n, number);
-		text += n + 1;
-	}
+	while (json_lines_next(&l, &line, &n))
+		add_line(p, line, n, l.number);
 }
 
 void

@@ -18,6 +18,15 @@ evaluation_plan(const struct run_plan *p)
 	return x;
 }
 
+struct run_plan
+evaluation_tasks(const struct run_plan *p)
+{
+	struct run_plan x = *p;
+
+	x.shape.reset_attention_mask = x.shape.likeliest = true;
+	return x;
+}
+
 /* No backward pass keeps a micro batch waiting, so one slot is enough. */
 static struct train_shape
 evaluation_shape(const struct run_plan *p)
@@ -69,16 +78,40 @@ make_room(struct memory_plan *m, struct memory_plan *evaluation)
 	memory_release(evaluation);
 }
 
+/* Whether evaluations of data have another layout than training. */
+static bool
+differs(const struct run_plan *p)
+{
+	return evaluation_micro_batch(p) > p->shape.micro_batch_size;
+}
+
 void
 run_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_COUNT])
 {
+	struct run_plan tasks = evaluation_tasks(p);
 	struct memory_plan evaluation;
 
 	memory_plan(m, &p->model, &p->layout, &p->shape, coord);
 	reserve_messages(m, p, p->shape.micro_batch_size);
-	if (evaluation_micro_batch(p) <= p->shape.micro_batch_size)
-		return;
-	evaluation_memory(&evaluation, p, coord);
+	if (differs(p)) {
+		evaluation_memory(&evaluation, p, coord);
+		make_room(m, &evaluation);
+	}
+	if (p->tasks) {
+		evaluation_memory(&evaluation, &tasks, coord);
+		make_room(m, &evaluation);
+	}
+}
+
+/* Room for an evaluation in the plan of a stage. */
+static void
+make_room_stage(struct memory_plan *m, struct memory_stages *x, const struct run_plan *p, int stage)
+{
+	struct train_shape s = evaluation_shape(p);
+	struct memory_plan evaluation;
+
+	memory_plan_stage(&evaluation, x, &s, stage);
+	reserve_messages(&evaluation, p, s.micro_batch_size);
 	make_room(m, &evaluation);
 }
 
@@ -86,14 +119,12 @@ void
 run_memory_stage(
     struct memory_plan *m, struct memory_stages *x, const struct run_plan *p, int stage)
 {
-	struct train_shape s = evaluation_shape(p);
-	struct memory_plan evaluation;
+	struct run_plan tasks = evaluation_tasks(p);
 
 	memory_plan_stage(m, x, &p->shape, stage);
 	reserve_messages(m, p, p->shape.micro_batch_size);
-	if (s.micro_batch_size <= p->shape.micro_batch_size)
-		return;
-	memory_plan_stage(&evaluation, x, &s, stage);
-	reserve_messages(&evaluation, p, s.micro_batch_size);
-	make_room(m, &evaluation);
+	if (differs(p))
+		make_room_stage(m, x, p, stage);
+	if (p->tasks)
+		make_room_stage(m, x, &tasks, stage);
 }

@@ -16,6 +16,9 @@
 int64_t evaluation_micro_batch(const struct run_plan *p);
 /* The plan with its micro batches and their number in a batch. */
 struct run_plan evaluation_plan(const struct run_plan *p);
+/* The plan of a run as its evaluations of tasks take it: samples hold several requests, which see
+ * themselves alone, and the head tells the likeliest token too. */
+struct run_plan evaluation_tasks(const struct run_plan *p);
 /* The memory plan of an evaluation at coord; the buffers of the run lie as in training's. */
 void evaluation_memory(struct memory_plan *m, const struct run_plan *p, const int coord[AX_COUNT]);
 /* The memory plan of the run at coord: training's, in arenas that evaluations fit into too. */

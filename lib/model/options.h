@@ -55,6 +55,7 @@ struct run_plan {
 	int64_t eval_micro_batch_size; /* 0: shape's */
 	int64_t eval_batch_size;       /* of an evaluation step; global_batch_size by default */
 	struct batch_ramp ramp;
+	bool tasks; /* evaluations have tasks (evaluation.h) */
 };
 
 /* Token rows of a micro batch that a rank holds, and those whose documents attention has to

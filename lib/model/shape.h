@@ -121,6 +121,7 @@ struct train_shape {
 	/* positions of a sample whose keys and values are kept from one pass to the next, of a run
 	 * that generates text; 0: none */
 	int64_t kept_positions;
+	bool likeliest; /* a pass tells the likeliest token of each row too */
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */

@@ -1,4 +1,5 @@
 /* fit.c - tests of the advice for a run that does not fit: every piece of advice helps */
+#include "lib/model/block/head.h"
 #include "lib/model/evaluation.h"
 #include "lib/model/family.h"
 #include "lib/model/fit.h"
@@ -32,6 +33,19 @@ need(const struct run_plan *p)
 	return bytes;
 }
 
+/* The run's own buffers have one place in both plans. */
+static void
+check_places(const struct memory_plan *train, const struct memory_plan *evaluation)
+{
+	for (int i = 0; i < train->num_buffers; i++) {
+		const struct buffer *b = &train->buffer[i],
+				    *other = memory_buffer(evaluation, b->number);
+
+		CHECK(b->place != ARENA_PARAMS ||
+		    (b->bytes == other->bytes && b->offset == other->offset));
+	}
+}
+
 /* Evaluations in larger micro batches: their activations fit, the run's own buffers keep their
  * places, and a smaller one is the first advice. */
 static void
@@ -47,13 +61,7 @@ test_evaluation(void)
 	memory_plan(&train, &p.model, &p.layout, &p.shape, coord);
 	evaluation_memory(&evaluation, &p, coord);
 	run_memory(&both, &p, coord);
-	for (int i = 0; i < train.num_buffers; i++) {
-		const struct buffer *b = &train.buffer[i],
-				    *other = memory_buffer(&evaluation, b->number);
-
-		CHECK(b->place != ARENA_PARAMS ||
-		    (b->bytes == other->bytes && b->offset == other->offset));
-	}
+	check_places(&train, &evaluation);
 	CHECK(both.arena[ARENA_PARAMS] == train.arena[ARENA_PARAMS]);
 	CHECK(both.arena[ARENA_SAVED] == evaluation.arena[ARENA_SAVED] &&
 	    both.arena[ARENA_SAVED] > train.arena[ARENA_SAVED]);
@@ -66,6 +74,30 @@ test_evaluation(void)
 	CHECK(memory_fit(&smaller, coord, 0, need(&same), &e) == 0);
 	memory_release(&train);
 	memory_release(&evaluation);
+	memory_release(&both);
+}
+
+/* Evaluations of tasks have buffers that training has not, and room for them. */
+static void
+test_tasks(void)
+{
+	int coord[AX_COUNT] = { 0 };
+	struct run_plan p = plan_of(8), of_tasks = evaluation_tasks(&p);
+	struct memory_plan train, tasks, both;
+
+	p.tasks = true;
+	memory_plan(&train, &p.model, &p.layout, &p.shape, coord);
+	evaluation_memory(&tasks, &of_tasks, coord);
+	run_memory(&both, &p, coord);
+	check_places(&train, &tasks);
+	for (int a = 0; a < ARENA_HOST; a++)
+		CHECK(both.arena[a] >= train.arena[a] && both.arena[a] >= tasks.arena[a]);
+	CHECK(
+	    memory_buffer(&tasks, HEAD_BEST)->bytes && memory_buffer(&tasks, BUF_DOCUMENTS)->bytes);
+	CHECK(
+	    !memory_buffer(&both, HEAD_BEST)->bytes && !memory_buffer(&both, BUF_DOCUMENTS)->bytes);
+	memory_release(&train);
+	memory_release(&tasks);
 	memory_release(&both);
 }
 
@@ -145,6 +177,7 @@ main(void)
 	CHECK(memory_fit(&odd, coord, 0, need(&odd) - 1, &e) < 0 &&
 	    !strstr(e.msg, "--micro-batch-size"));
 	test_evaluation();
+	test_tasks();
 	test_stages();
 	return check_done();
 }

@@ -658,6 +658,7 @@ apply(struct train_config *c)
 	p->shape.hopper = hopper_of(c);
 	p->shape.hashed = o->verify_interval || o->check_weight_hash_interval;
 	p->shape.forward_only = o->skip_train || o->tokens_file || o->generate;
+	p->tasks = o->eval_tasks.count > 0;
 }
 
 static int

@@ -95,13 +95,20 @@ check_apart(const struct train_config *c, struct err *e)
 	return 0;
 }
 
+bool
+train_tasks_alone(const struct train_config *c)
+{
+	return c->o.skip_train && c->o.eval_tasks.count && !c->o.mock_data &&
+	    !path_options_any(&c->o.paths);
+}
+
 /* Reads the lists of corpora and checks that their files exist. Options that look for ends of
  * documents need the token that marks them: without it they would silently do nothing. */
 static int
 check_data(struct train_config *c, struct err *e)
 {
 	const struct path_options *o = &c->o.paths;
-	bool lists = o->data_path.count || path_options_file(o);
+	bool lists = path_options_any(o);
 	const char *ends = c->o.eod_mask_loss ? "eod-mask-loss"
 	    : c->o.reset_position_ids         ? "reset-position-ids"
 	    : c->plan.shape.reset_attention_mask && !train_documents_apart(&c->o)
@@ -111,7 +118,6 @@ check_data(struct train_config *c, struct err *e)
 
 	while (first < SPLIT_COUNT && !o->split_path[first].count)
 		first++;
-	lists = lists || first < SPLIT_COUNT;
 	if (ends && c->eod < 0 && !train_lacks_tokenizer(c))
 		return err_set(
 		    e, "--%s: needs a tokenizer, whose end-of-document token it looks for", ends);
@@ -124,7 +130,8 @@ check_data(struct train_config *c, struct err *e)
 			      : err_set(e, "--mock-data: excludes --%s: give one source of data",
 				    list_option(o, (enum split)first));
 	if (!lists) {
-		opt_needed(&c->parse, "data-path", "or --mock-data");
+		if (!train_tasks_alone(c))
+			opt_needed(&c->parse, "data-path", "or --mock-data");
 		return 0;
 	}
 	if (o->data_schedule && c->o.dataloader_type != SAMPLER_SINGLE)
@@ -139,6 +146,33 @@ check_data(struct train_config *c, struct err *e)
 				list_option(o, (enum split)w), c->paths.list[w].prefix[k], e) < 0)
 				return -1;
 	return check_validation_sets(c, e);
+}
+
+/* Of --eval-tasks. */
+static int
+check_tasks(const struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+
+	if (!o->eval_tasks.count)
+		return 0;
+	if (!c->tokenizer)
+		return err_set(e,
+		    "--eval-tasks: needs a tokenizer (--tokenizer-model F, or --vocab-file F "
+		    "--merge-file F)");
+	if (o->generate || o->tokens_file || o->calibrate)
+		return err_set(e, "--eval-tasks and --%s exclude each other",
+		    o->generate        ? "generate"
+			: o->calibrate ? "calibrate"
+				       : "tokens-file");
+	if (c->plan.shape.expert_capacity > 0)
+		return err_set(e,
+		    "--moe-expert-capacity-factor: with --eval-tasks an answer would depend on "
+		    "the others of its batch: leave it out");
+	for (int i = 0; i < o->eval_tasks.count; i++)
+		if (check_file("eval-tasks", o->eval_tasks.item[i], e) < 0)
+			return -1;
+	return 0;
 }
 
 int
@@ -170,7 +204,7 @@ train_check_files(struct train_config *c, struct err *e)
 		    "--wandb-id '%s': is the name of a file and a directory too: a "
 		    "word without '/'",
 		    o->wandb_id);
-	if (check_file("tokens-file", o->tokens_file, e) < 0)
+	if (check_file("tokens-file", o->tokens_file, e) < 0 || check_tasks(c, e) < 0)
 		return -1;
 	return o->tokens_file || o->generate || o->calibrate ? 0 : check_data(c, e);
 }

@@ -274,7 +274,7 @@
 	DO(GROUP, "Evaluation and end") \
 	DO(INT, VALUE, "eval-iters", eval_iters, 0, "100", "batches per evaluation") \
 	DO(INT, VALUE, "eval-interval", eval_interval, 1, "1000", "steps between evaluations", \
-	   .needs = "eval-iters|full-validation") \
+	   .needs = "eval-iters|full-validation|eval-tasks") \
 	DO(INT, VALUE, "eval-global-batch-size", eval_global_batch_size, 1, NULL, \
 	   "samples per batch of an evaluation; by default as many as in a training step") \
 	DO(INT, VALUE, "eval-micro-batch-size", eval_micro_batch_size, 1, NULL, \
@@ -285,6 +285,21 @@
 	   "a separate validation loss for each corpus of the list") \
 	DO(LIST, VALUE, "validation-set-names", validation_set_names, "NAME", \
 	   "their names; by default the ends of their prefixes") \
+	DO(LIST, VALUE, "eval-tasks", eval_tasks, "FILE", \
+	   "evaluate these tasks too, of JSON Lines (see Tasks): at each evaluation, at the end, " \
+	   "and with --skip-train, then also without data") \
+	DO(INT, VALUE, "eval-tasks-interval", eval_tasks_interval, 1, "1", \
+	   "only at evaluations after a multiple of so many steps, and at the end", \
+	   .needs = "eval-tasks") \
+	DO(INT, VALUE, "eval-max-length", eval_max_length, 1, NULL, \
+	   "tokens that the model reads of a request, the last ones; by default " \
+	   "--max-position-embeddings", .needs = "eval-tasks") \
+	DO(CHOICE, VALUE, "eval-add-bos", eval_add_bos, eval_add_boses, "auto", \
+	   "whether the beginning of text stands before a request: as the tokenizer has it, yes, " \
+	   "or no", .needs = "eval-tasks") \
+	DO(STRING, PRESENCE, "eval-tasks-output", eval_tasks_output, "FILE", NULL, \
+	   "log-likelihoods of the last evaluation of tasks go here, a line of JSON an item", \
+	   .needs = "eval-tasks") \
 	DO(FLAG, VALUE, "skip-train", skip_train, "evaluate only") \
 	DO(INT, VALUE, "exit-interval", exit_interval, 1, NULL, \
 	   "save and stop (exit 3) at a multiple of this step") \

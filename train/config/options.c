@@ -53,6 +53,7 @@ static const char *const tokenizer_words[] = { "PretrainedFromHF", "HuggingFaceT
 	"HFTokenizer", "HuggingFaceTokenizer", NULL };
 static const char *const data_changes[] = { "refuse", "restart", "exclude-seen", "mask", NULL };
 static const char *const loss_pers[] = { "token", "document", NULL };
+static const char *const eval_add_boses[] = { "auto", "yes", "no", NULL };
 static const char *const loss_masks[] = { "use", "ignore", NULL };
 
 const struct opt mtrain_opts[] = {

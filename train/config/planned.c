@@ -93,11 +93,8 @@ names_data(struct train_config *c)
 {
 	const struct path_options *o = &c->o.paths;
 	const char *list = path_options_file(o);
-	bool any = o->data_path.count || list;
 
-	for (int w = 0; w < SPLIT_COUNT; w++)
-		any = any || o->split_path[w].count;
-	if (!any || c->o.mock_data || c->o.tokens_file || c->o.generate)
+	if (!path_options_any(o) || c->o.mock_data || c->o.tokens_file || c->o.generate)
 		return false;
 	if (!list || io_there(list, NULL) != 0)
 		return true;

@@ -63,6 +63,7 @@ enum data_change {
 };
 enum loss_per { LOSS_PER_TOKEN, LOSS_PER_DOCUMENT };
 enum loss_mask { LOSS_MASK_USE, LOSS_MASK_IGNORE };
+enum eval_add_bos { EVAL_BOS_AUTO, EVAL_BOS_YES, EVAL_BOS_NO };
 
 /* What is reported of the times of all ranks: --timing-log-option. */
 enum timing_option { TIMING_MAX, TIMING_MINMAX, TIMING_ALL };

@@ -11,6 +11,7 @@
 #include "lib/base/rng.h"
 #include "lib/model/evaluation.h"
 #include "train/data/data_impl.h"
+#include "train/data/deal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -323,54 +324,6 @@ make_sample(struct data_reader *r, const struct set *s, int64_t sample, struct e
 	return 0;
 }
 
-/* A sample without any token that counts, for the places after the last one. */
-static void
-empty_sample(struct sample *one, int64_t s)
-{
-	for (int64_t t = 0; t < s; t++) {
-		one->tokens[t] = one->labels[t] = 0;
-		one->position_ids[t] = (int32_t)t;
-		one->loss_mask[t] = 0;
-		if (one->documents)
-			one->documents[t] = 0;
-	}
-}
-
-/* Copies the part of sample i of b that a context rank holds to every b-th row of a batch, which is
- * the layers' order of tokens, and the starts of its documents, or of those of the whole sample if
- * attention reads all of it. Returns the weight of the tokens that the loss counts. */
-static double
-add_sample(
-    const struct data_reader *r, const struct data_place *at, int64_t i, const struct batch *out)
-{
-	const struct run_plan *p = &r->d->c->plan;
-	const struct sample *one = &r->one;
-	int64_t b = data_micro_batch(r->d, r->d->set[at->set].which), row = i;
-	double weight = 0;
-	struct position_range has[POSITION_RANGES];
-	int n = layout_positions(&p->layout, p->shape.seq_length, at->context, has);
-
-	for (int k = 0; k < n; k++)
-		for (int64_t t = has[k].first; t < has[k].first + has[k].count; t++, row += b) {
-			out->tokens[row] = one->tokens[t];
-			out->labels[row] = one->labels[t];
-			out->positions[row] = one->position_ids[t];
-			out->loss_mask[row] = one->loss_mask[t];
-			weight += (double)one->loss_mask[t];
-		}
-	if (!out->documents)
-		return weight;
-	if (p->shape.context_form == CONTEXT_HEADS) {
-		has[0] = (struct position_range){ 0, p->shape.seq_length };
-		n = 1;
-	}
-	row = i;
-	for (int k = 0; k < n; k++)
-		for (int64_t t = has[k].first; t < has[k].first + has[k].count; t++, row += b)
-			out->documents[row] = one->documents[t];
-	return weight;
-}
-
 /* All samples are requested from the disk before the first is read. */
 double
 data_batch(
@@ -379,6 +332,7 @@ data_batch(
 	const struct data *d = r->d;
 	const struct set *s = &d->set[at->set];
 	int64_t b = data_micro_batch(d, s->which), len = d->c->plan.shape.seq_length;
+	struct deal deal = { &d->c->plan, b, at->context };
 	double weight = 0;
 
 	if (data_samples(r, at, r->samples, e) < 0)
@@ -388,10 +342,10 @@ data_batch(
 			blend_will_need(s->blend, r->samples[i]);
 	for (int64_t i = 0; i < b; i++) {
 		if (r->samples[i] < 0)
-			empty_sample(&r->one, len);
+			deal_padding(&r->one, 0, len);
 		else if (make_sample(r, s, r->samples[i], e) < 0)
 			return -1;
-		weight += add_sample(r, at, i, out);
+		weight += deal_sample(&deal, &r->one, i, out);
 	}
 	return weight;
 }

@@ -79,6 +79,8 @@ struct engine {
 	struct timing *timing;
 	/* this rank in evaluations: itself, or with another micro batch size */
 	struct engine *evaluator;
+	/* this rank in evaluations of tasks (evaluation.h); NULL: there are none */
+	struct engine *tasks;
 	/* this rank in passes over one position of each sample; NULL: no keys are kept */
 	struct engine *decoder;
 	struct hashes *hashes;  /* NULL: no comparisons */
@@ -162,7 +164,10 @@ struct step {
 	 * before softcapping, on the last stage, and then there is no loss; or NULL */
 	void *logits;
 	int64_t first_logits;
-	void *losses; /* host, on the last stage: loss real [T], then mask F32 [T]; or NULL */
+	/* host, on the last stage: loss real [T], then mask F32 [T], then of a plan that tells the
+	 * likeliest tokens the largest logit of this rank's columns, real [T], and its token, I32
+	 * [T]; or NULL */
+	void *losses;
 };
 
 /* Host arrays of one micro batch, [T] each, sequence-major. */

@@ -7,6 +7,7 @@
  * alone (head_rows), so that the order of the sums does not depend on the layout. Source:
  * docs/math.md 2.8 and docs/parallelism.md 2.2.
  */
+#include "lib/base/int64.h"
 #include "lib/model/block/embedding.h"
 #include "lib/model/block/head.h"
 #include "train/engine/timing.h"
@@ -46,6 +47,15 @@ statistics(struct engine *e, const struct xent *x)
 	return all;
 }
 
+/* The columns of a chunk of logits that are no padding. */
+static int64_t
+valid_columns(const struct engine *e, int64_t columns)
+{
+	int64_t left = e->plan.model.vocab_size - columns * e->coord[AX_TP];
+
+	return int64_max(0, int64_min(left, columns));
+}
+
 /* Loss of the rows of one chunk; the logits become their gradient. Padding columns beyond the
  * vocabulary are left out of the maximum and the sums, and get gradient zero; evaluation asks
  * for no gradient by scale 0. */
@@ -68,14 +78,28 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 		.z_loss = e->z_loss,
 		.grad_scale = s->training ? e->token_scale : 0,
 		.softcap = e->plan.model.final_logit_softcapping,
+		.valid_columns = valid_columns(e, columns),
 	};
 
-	x.valid_columns = e->plan.model.vocab_size - x.first_column;
-	x.valid_columns = x.valid_columns < 0 ? 0
-	    : x.valid_columns < columns       ? x.valid_columns
-					      : columns;
 	x.stats = statistics(e, &x);
 	e->ops->xent_loss(e->stream, &x);
+}
+
+/* The likeliest token of each row of a chunk, among this rank's columns. */
+static void
+find_likeliest(struct step *s, int64_t first, const struct tensor *logits)
+{
+	struct engine *e = s->e;
+	struct tensor value = engine_buffer(e, HEAD_BEST),
+		      index = engine_buffer(e, HEAD_BEST_TOKEN);
+	int64_t rows = logits->shape[0], columns = logits->shape[1];
+
+	e->ops->argmax(e->stream,
+	    &(struct argmax){ .logits = *logits,
+		.value = tensor_rows(&value, first, rows),
+		.index = tensor_rows(&index, first, rows),
+		.first_column = columns * e->coord[AX_TP],
+		.valid_columns = valid_columns(e, columns) });
 }
 
 /* Copies this tensor rank's columns of a chunk to the host, not capped. */
@@ -123,6 +147,8 @@ chunk(const struct layer *l, struct step *s, const struct row_range *r)
 
 	forward_gemm(s, &out_table);
 	divide(s, &logits);
+	if (e->plan.shape.likeliest)
+		find_likeliest(s, r->first, &logits);
 	if (s->logits)
 		keep_logits(s, r->first, &logits);
 	else
@@ -161,16 +187,20 @@ all_chunks(const struct layer *l, struct step *s, const struct tensor *normed)
 		scatter_sums(s, &grad);
 }
 
-/* Copies the tokens' losses and masks to the host. Queued: they arrive no later than the step's
- * scalars. */
+/* Copies what is known of the tokens to the host, one array after the other. Queued: they arrive no
+ * later than the step's scalars. */
 static void
 keep_losses(struct step *s, const struct tensor *loss, const struct tensor *mask)
 {
 	struct engine *e = s->e;
-	size_t bytes = tensor_bytes(loss);
+	struct tensor kept[] = { *loss, *mask, engine_buffer(e, HEAD_BEST),
+		engine_buffer(e, HEAD_BEST_TOKEN) };
+	char *to = s->losses;
 
-	e->backend->copy_out(e->stream, s->losses, loss->data, bytes);
-	e->backend->copy_out(e->stream, (char *)s->losses + bytes, mask->data, tensor_bytes(mask));
+	for (size_t i = 0; i < sizeof kept / sizeof *kept && kept[i].data; i++) {
+		e->backend->copy_out(e->stream, to, kept[i].data, tensor_bytes(&kept[i]));
+		to += tensor_bytes(&kept[i]);
+	}
 }
 
 /* Adds the sums of loss times mask over this micro batch to the step's scalars, or gives logits. y
@@ -207,7 +237,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_backward(l, s, &flow);
 }
 
-static const enum use uses[] = { OP_axpby, OP_dot, OP_fill, OP_xent_loss, OP_xent_stats,
+static const enum use uses[] = { OP_argmax, OP_axpby, OP_dot, OP_fill, OP_xent_loss, OP_xent_stats,
 	CALL_all_gather, USES_END };
 
 const struct layer_kind layer_head = { &block_head, SITE_COUNT, forward, backward, .uses = uses };

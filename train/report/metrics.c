@@ -584,6 +584,49 @@ metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 	str_release(&name);
 }
 
+/* A line of a figure; "task" tells it from the others. */
+static void
+task_line(struct metrics *m, const struct metrics_task *t, const struct task_score *s)
+{
+	struct str line = { 0 };
+
+	if (!m->json && !m->feed)
+		return;
+	str_addf(&line, "{\"iteration\": %lld", (long long)t->iteration);
+	text(&line, "task", t->name);
+	text(&line, "metric", s->metric);
+	number(&line, "value", s->value);
+	number(&line, "stderr", s->error);
+	str_addf(&line, ", \"samples\": %lld", (long long)t->samples);
+	put_line(m, &line);
+}
+
+/* Figures have the digits that lm-evaluation-harness prints. */
+void
+metrics_task(struct metrics *m, const struct metrics_task *t)
+{
+	struct str line = { 0 }, tag = { 0 };
+
+	str_addf(&line, " task %s at iteration %lld | samples: %lld |", t->name,
+	    (long long)t->iteration, (long long)t->samples);
+	for (int i = 0; i < t->count; i++) {
+		const struct task_score *s = &t->score[i];
+
+		str_addf(&line, " %s: %.4f", s->metric, s->value);
+		if (isfinite(s->error))
+			str_addf(&line, " +- %.4f", s->error);
+		str_adds(&line, " |");
+		task_line(m, t, s);
+		str_clear(&tag);
+		str_addf(&tag, "eval/%s/%s", t->name, s->metric);
+		if (m->scalars)
+			scalars_add(m->scalars, tag.buf, t->iteration, s->value);
+	}
+	metrics_text(line.buf);
+	str_release(&line);
+	str_release(&tag);
+}
+
 /* "layer" tells the lines from the others. */
 void
 metrics_loads(struct metrics *m, int64_t iteration, const struct metrics_load *l)

@@ -9,13 +9,15 @@
  * max_expert_load, expert_rounds, max_rank_load, dropped_rows, planned_bytes, used_bytes, seconds,
  * data_wait_seconds, exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_context_comm_ms,
  * exposed_pipeline_comm_ms, time; one per evaluation: iteration, split, set (of several), lm_loss,
- * ppl; one per corpus at log steps, and one per layer with experts (layer, expert_load); one per
+ * ppl; one per figure of a task: iteration, task, metric, value, stderr, samples; one per corpus at
+ * log steps, and one per layer with experts (layer, expert_load); one per
  * rewind; and one where a run resumes (resumed_on_ranks) and where it is stopped (stopped_by).
  * Only one rank writes.
  */
 #ifndef TRAIN_REPORT_METRICS_H
 #define TRAIN_REPORT_METRICS_H
 
+#include "lib/data/task_scores.h"
 #include "train/config/train_config.h"
 #include "train/engine/timing.h"
 
@@ -62,6 +64,14 @@ struct metrics_evaluation {
 	double lm_loss;
 };
 
+/* What an evaluation makes of a task of so many samples. */
+struct metrics_task {
+	int64_t iteration, samples;
+	const char *name;
+	int count;
+	struct task_score score[TASK_SCORES_MAX];
+};
+
 /* What a training corpus has given so far, and where tokens is not 0 its loss since the last such
  * line. */
 struct metrics_corpus {
@@ -86,6 +96,7 @@ struct metrics *metrics_open(
     const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e);
 void metrics_step(struct metrics *m, const struct step_metrics *s);
 void metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e);
+void metrics_task(struct metrics *m, const struct metrics_task *t);
 void metrics_loads(struct metrics *m, int64_t iteration, const struct metrics_load *l);
 void metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c);
 /* A note and a line; a new log interval begins. */

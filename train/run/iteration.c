@@ -521,7 +521,7 @@ iteration_evaluate(struct run *r, enum split which)
 	enum iteration_end end = ITERATION_DONE;
 
 	timing_watch(r->e, false);
-	for (int i = 0; i < data_num_sets(r->data) && end == ITERATION_DONE; i++) {
+	for (int i = 0; r->data && i < data_num_sets(r->data) && end == ITERATION_DONE; i++) {
 		struct data_set s;
 
 		data_set(r->data, i, &s);

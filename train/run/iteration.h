@@ -7,6 +7,7 @@
 #include "train/data/audit.h"
 #include "train/data/corpus_log.h"
 #include "train/data/prefetch.h"
+#include "train/data/task_requests.h"
 #include "train/engine/timing.h"
 #include "train/report/meter.h"
 #include "train/report/metrics.h"
@@ -52,9 +53,9 @@ struct run {
 	struct train_config *c;
 	struct engine *e;
 	struct watchdog *watchdog; /* NULL: a rank that is alone */
-	struct data *data;
+	struct data *data;         /* NULL, as prefetch: tasks alone are evaluated */
 	struct prefetch *prefetch;
-	struct audit *audit;     /* NULL: mock data */
+	struct audit *audit;     /* NULL: mock data, or none */
 	struct replay *replay;   /* NULL: each pass is queued afresh */
 	struct metrics *metrics; /* on rank 0, else NULL */
 	struct saver *saver;     /* NULL without --save */
@@ -63,6 +64,7 @@ struct run {
 	struct profile *profile; /* NULL on ranks that are not profiled */
 	struct corpus_log *corpora;
 	struct sample_losses *sample_losses; /* NULL: not asked for */
+	struct task_requests *tasks;         /* NULL: not asked for */
 	struct routers *routers;             /* NULL: the model has no experts */
 	struct timers *timers;               /* NULL: not asked for */
 	struct energy *energy;               /* NULL: not asked for, or no meter */

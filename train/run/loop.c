@@ -6,14 +6,18 @@
  * and the number of the step. The time of an evaluation, and of a save that the run waits for,
  * belongs to no step.
  */
+#include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/data/corpus_log.h"
 #include "train/run/begin.h"
 #include "train/run/leave.h"
 #include "train/run/loop.h"
+#include "train/run/tasks.h"
 #include "train/state/hooks.h"
 #include "train/state/saver.h"
 #include "train/watch/stop.h"
+
+#include <stdlib.h>
 
 /* How long a run that ends waits for the comparison of its data with their checksums: small
  * datasets are compared whole in the shortest run. */
@@ -191,12 +195,43 @@ evaluate(struct run *r, enum split which)
 	return end == ITERATION_DONE ? EXIT_DONE : give_up(r, end);
 }
 
+/* What the weights make of the tasks, if there are any. A file of answers that cannot be written
+ * is reported, and costs no run that trains. */
+static int
+evaluate_tasks(struct run *r)
+{
+	const char *output = r->c->o.eval_tasks_output;
+	struct task_answer *answers;
+	struct err err;
+	double since;
+	int rc = 0;
+
+	if (!r->tasks)
+		return EXIT_DONE;
+	since = steps_pause(r);
+	timing_watch(r->e, false);
+	answers = mem_alloc((size_t)r->tasks->tasks.num_pairs, sizeof *answers);
+	tasks_answer(r->e, r->tasks, answers);
+	if (r->metrics)
+		tasks_report(&r->tasks->tasks, answers, r->at.iteration, r->metrics);
+	if (r->e->rank == 0 && output)
+		rc = tasks_write(&r->tasks->tasks, answers, output, &err);
+	if (rc < 0)
+		warn("--eval-tasks-output: %s", err.msg);
+	free(answers);
+	r->parts.evaluation += r->watch.clock() - since;
+	steps_resume(r, since);
+	return rc < 0 && r->c->o.skip_train ? EXIT_FAILED : EXIT_DONE;
+}
+
 int
 loop_evaluate(struct run *r)
 {
 	int status = evaluate(r, SPLIT_VALID);
 
-	return status == EXIT_DONE ? evaluate(r, SPLIT_TEST) : status;
+	if (status == EXIT_DONE)
+		status = evaluate(r, SPLIT_TEST);
+	return status == EXIT_DONE ? evaluate_tasks(r) : status;
 }
 
 /* Does the evaluation and the save that are due after this step; the last step has its own. A
@@ -211,8 +246,11 @@ after_step(struct run *r)
 	bool asked = asked_to_stop(r);
 	int status = EXIT_DONE;
 
-	if (!asked && step % o->eval_interval == 0 && step < r->c->train_iters)
+	if (!asked && step % o->eval_interval == 0 && step < r->c->train_iters) {
 		status = evaluate(r, SPLIT_VALID);
+		if (status == EXIT_DONE && step % o->eval_tasks_interval == 0)
+			status = evaluate_tasks(r);
+	}
 	if (status == EXIT_DONE && !asked &&
 	    ((o->save_interval && step % o->save_interval == 0) || r->total[TOTAL_SAVE] > 0))
 		status = save(r);

@@ -15,6 +15,7 @@
 #include "lib/model/rope.h"
 #include "lib/model/sent.h"
 #include "lib/model/operations_text.h"
+#include "train/config/files.h"
 #include "train/config/options.h"
 #include "train/data/corpus_log.h"
 #include "train/data/sample_losses.h"
@@ -408,12 +409,15 @@ train(struct run *r, struct err *err)
 		stop_catch_signal(c->o.exit_signal);
 	if (c->o.save && !c->o.skip_train && preflight(r->e, c, err) < 0)
 		return -1;
-	r->data = data_open(c, world, &r->failure, err);
-	if (!r->data || begin_run(r, err) < 0)
+	if (!train_tasks_alone(c) && !(r->data = data_open(c, world, &r->failure, err)))
 		return -1;
-	r->audit = audit_start(r->data);
-	r->prefetch = prefetch_new(r->e, r->data, iteration_counts_first(r));
-	prefetch_start(r->prefetch, r->at.consumed_samples);
+	if (begin_run(r, err) < 0)
+		return -1;
+	if (r->data) {
+		r->audit = audit_start(r->data);
+		r->prefetch = prefetch_new(r->e, r->data, iteration_counts_first(r));
+		prefetch_start(r->prefetch, r->at.consumed_samples);
+	}
 	if (c->o.cuda_graphs)
 		r->replay = replay_new(r->e);
 	if (!c->o.skip_train)
@@ -468,6 +472,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	    engine_check_uses(&c->plan.model, ec.backend, &err) == 0;
 	bool infers = c->o.tokens_file || c->o.generate;
 	struct requests requests = { 0 };
+	struct task_requests tasks = { 0 };
 	int status;
 
 	if (comm_agree(COMM_HERE(world), able ? 0 : -1, &err))
@@ -476,6 +481,14 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	if (comm_agree(COMM_HERE(world), status == EXIT_DONE ? 0 : -1, &err)) {
 		requests_release(&requests);
 		return leave(world, status == EXIT_DONE ? EXIT_FAILED : status, &err);
+	}
+	if (c->plan.tasks) {
+		r.tasks = &tasks;
+		if (comm_agree(
+			COMM_HERE(world), task_requests_open(&tasks, c, world, &err), &err)) {
+			task_requests_release(&tasks);
+			return leave(world, EXIT_FAILED, &err);
+		}
 	}
 	if (!c->plan.shape.forward_only)
 		signal(SIGPIPE, SIG_IGN); /* a run with something to save outlives its readers */
@@ -496,5 +509,6 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	engine_close(&engine);
 	free(r.scores);
 	requests_release(&requests);
+	task_requests_release(&tasks);
 	return status;
 }

@@ -190,6 +190,17 @@ open_evaluator(struct engine *e)
 }
 
 static void
+open_tasks(struct engine *e)
+{
+	struct run_plan of_run = evaluation_tasks(&e->plan), p = evaluation_plan(&of_run);
+
+	if (!e->plan.tasks)
+		return;
+	e->tasks = with_plan(e, &p);
+	evaluation_memory(&e->tasks->mem, &of_run, e->coord);
+}
+
+static void
 open_decoder(struct engine *e)
 {
 	struct run_plan p = generation_decoding(&e->plan);
@@ -382,6 +393,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	engine_set_length(e, e->plan.shape.seq_length);
 	fp8_open(e);
 	open_evaluator(e);
+	open_tasks(e);
 	open_decoder(e);
 	return 0;
 }
@@ -392,6 +404,7 @@ void
 engine_close(struct engine *e)
 {
 	close_view(e->evaluator != e ? e->evaluator : NULL);
+	close_view(e->tasks);
 	close_view(e->decoder);
 	fp8_close(e);
 	dp_comm_close(e->dp_comm);

@@ -27,12 +27,15 @@ pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch,
 	    plan->shape.micro_batch_size;
 }
 
-/* The place of the losses and masks of a micro batch's tokens. */
+/* The place of what the head tells of a micro batch's tokens: losses and masks, and as much again
+ * of the likeliest tokens. */
 size_t
 pipeline_loss_bytes(const struct engine *e)
 {
-	return (size_t)run_rows(&e->plan) *
-	    (dtype_size(memory_compute(e->plan.shape.dtype)) + sizeof(float));
+	const struct train_shape *s = &e->plan.shape;
+	size_t each = dtype_size(memory_compute(s->dtype)) + 4;
+
+	return (size_t)run_rows(&e->plan) * (s->likeliest ? 2 * each : each);
 }
 
 /* The pass of an action, or of an exchange: its places and sample numbers. It is cheap to

@@ -43,7 +43,7 @@ head_rows(const struct sizes *z)
 static void
 buffers(struct buffer_list *to, const struct sizes *z)
 {
-	bool means = model_norm_means(z->model);
+	bool means = model_norm_means(z->model), best = z->shape->likeliest;
 	int64_t t = z->tokens, r = z->rows, h = z->hidden, n = head_rows(z),
 		ranks = z->layout->tensor_model_parallel_size;
 	const struct buffer_row rows[] = {
@@ -58,6 +58,9 @@ buffers(struct buffer_list *to, const struct sizes *z)
 		    HEAD },
 		{ "token loss", HEAD_LOSS, STEP, true, COMPUTE, { t }, HEAD },
 		{ "token z-loss", HEAD_ZLOSS, STEP, true, COMPUTE, { t }, HEAD },
+		/* of this rank's columns */
+		{ "largest logit", HEAD_BEST, STEP, best, COMPUTE, { t }, HEAD },
+		{ "likeliest token", HEAD_BEST_TOKEN, STEP, best, I32, { t }, HEAD },
 	};
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
