@@ -31,8 +31,9 @@ sed -n 's/.*-interval: iteration \([0-9]*\): done in \([0-9.]*\) s.*/\1 \2/p' lo
 awk -v every=$((STEPS / 4)) '
 	# the number of a member of a line of metrics
 	function number(name) {
-		return match($0, "\"" name "\": [0-9.e+-]*") ?
-			substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 4) + 0 : 0
+		if (!match($0, "\"" name "\": [0-9.e+-]*"))
+			return 0
+		return substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 4) + 0
 	}
 	NR == FNR { end[++spans] = $2; begin[spans] = $2 - $3; next }
 	{
