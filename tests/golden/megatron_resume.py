@@ -4,11 +4,11 @@
 SOURCE is a source tree of Megatron-LM. mtrain trains a small model and saves it; mckpt export gives it to Megatron-LM,
 whose own load_checkpoint reads it strictly, with the optimizer and the schedule; both continue with the same samples. The
 losses of the next steps must be equal within 1e-5 in fp32 and 2e-3 in bf16, the norms of gradients within ten times that
-(see megatron_steps.py for what stands in for a GPU). What Megatron-LM saves before it makes a step must be imported as
-the checkpoint that was exported, bit for bit, and mtrain must continue from what it saves before its last step with the
-loss of that step. A set of weights goes there without its optimizer, so that only the next step is compared, and
-comes back as weights. A NAME of a set is a list of WORDS; SETS are the default. mtrain, mckpt and mshard are taken from
-PATH.
+(see megatron_steps.py for what stands in for a GPU); of some sets logits and the gradient of each tensor within 1e-6 of
+those of mtrain in fp64. What Megatron-LM saves before it makes a step must be imported as the checkpoint that was exported,
+bit for bit, and mtrain must continue from what it saves before its last step with the loss of that step. A set of weights
+goes there without its optimizer, so that only the next step is compared, and comes back as weights. A NAME of a set is a
+list of WORDS; SETS are the default. mtrain, mckpt and mshard are taken from PATH.
 Prints a line per set; the exit status is 1 when one fails. Without torch or SOURCE it says so and does nothing.
 
 Known to run with Megatron-LM d98e8a64ddf3 (August 2026), torch 2.8.0 and psutil 7.2, in eight minutes on two cores; experts with torch 2.15.0.
@@ -70,6 +70,15 @@ WORDS = {
     "some": ("--moe-layer-freq ([1]+[0])*2", "", ""),
     "balanced": ("--moe-router-score-function sigmoid --moe-router-enable-expert-bias", "", ""),
     "shared": ("--moe-shared-expert-intermediate-size 12", "", ""),
+    "groups": ("--moe-router-num-groups 2 --moe-router-group-topk 1", "", ""),
+    "scaled": ("--moe-router-topk-scaling-factor 2.5", "", ""),
+    "sigmoid": ("--moe-router-score-function sigmoid", "", ""),
+    # Megatron-LM divides its gradients by the number of data ranks
+    "global": ("--moe-router-load-balancing-type global_aux_loss --moe-aux-loss-coeff 0.05", "",
+               "--moe-aux-loss-coeff 0.1 --micro-batch-size 1"),
+    "sinks": ("--softmax-type learnable", "", ""),
+    "gradients": ("--adam-beta1 0", "", ""),  # are the first moments then, and are compared, as logits are
+    "wide": ("", "", "--wide"),  # Megatron-LM in fp64, whose rounding of sinks in fp32 is 2e-6
 }
 SETS = [m + " fp32 " + f + layout for layout in ("", " TP2", " PP2", " TP2 PP2") for m in ("llama", "gpt2")
         for f in ("torch", "torch_dist")]
@@ -83,6 +92,9 @@ SETS += ["llama %s experts%s" % (kind, more) for kind in ("fp32 torch", "fp32 to
 SETS += ["llama bf16 torch_dist experts distributed whole EP2", "llama bf16 torch experts some distributed PP2 EP2",
          "llama bf16 torch_dist experts some distributed PP2 EP2", "llama bf16 torch experts balanced distributed EP2",
          "llama bf16 torch_dist experts balanced distributed EP2"]
+SETS += ["llama fp32 torch sinks weights gradients wide"]
+SETS += ["llama fp32 torch_dist experts %s EP2 gradients" % router for router in
+         ("groups", "all groups scaled", "sigmoid groups scaled", "global", "sigmoid global groups scaled")]
 LIMITS = {"fp32": 1e-5, "bf16": 2e-3}
 
 
@@ -152,10 +164,17 @@ def check(name, source, work):
     with open(work + "/steps.json") as f:
         steps = json.load(f)
     ours = resume(work, options, "ours")
-    run("mckpt", "import", "-q", work + "/saved/iter_%07d" % SAVED, work + "/same")
+    if "gradients" in name.split():
+        gradients, logits = first_step(work, options)
+        print("%s: gradients %.1e, logits %.1e" % (name, gradients, logits), flush=True)
+        assert max(gradients, logits) <= 1e-6, "gradients or logits differ by more than 1e-6"
     if "--no-optim" in to:
         steps[0]["lr"] = ours[0]["lr"]  # the schedule, too, starts over there
         there = compare(ours[:1], steps[:1], limit)
+        if "--wide" in theirs:
+            return there, there
+    run("mckpt", "import", "-q", work + "/saved/iter_%07d" % SAVED, work + "/same")
+    if "--no-optim" in to:
         run("mckpt", "diff", "--tolerance", 0.004 if "--bf16" in options else 0, "--ignore", "*.exp_avg*", work + "/ours",
             work + "/same")
         return there, there
@@ -163,6 +182,22 @@ def check(name, source, work):
     run("mckpt", "diff", work + "/ours", work + "/same")
     run("mckpt", "import", "-q", work + "/saved/iter_%07d" % (STEPS - 1), work + "/back")
     return there, compare(resume(work, options, "back"), steps[-1:], limit)
+
+
+def first_step(work, options):
+    """The greatest differences of the gradients of the first step, as a share of their tensor's norm, and of logits, as a
+    share of the largest, from those of mtrain in fp64."""
+    import numpy as np
+
+    run("mckpt", "import", "-q", work + "/saved/iter_%07d" % (SAVED + 1), work + "/step")
+    mtrain(work, options, "--fp64", "--load", work + "/ours", "--exit-interval", SAVED + 1, "--save", work + "/next")
+    rows = run("mckpt", "diff", "--tolerance", 1, "--only", "*.exp_avg", work + "/next", work + "/step").splitlines()[1:]
+    gradients = max(float(row.split("\t")[6]) for row in rows)
+    np.save(work + "/row.npy", np.load(work + "/samples.npy")[0, :-1].astype("<i4"))
+    run("mtrain", "-q", "--use-checkpoint-args", "--pretrained-checkpoint", work + "/ours", "--tokens-file", work + "/row.npy",
+        "--logits-file", work + "/logits.npy", "--num-threads", 1, "--fp64")
+    ours, theirs = np.load(work + "/logits.npy"), np.load(work + "/steps.json.npy")
+    return gradients, abs(ours - theirs).max() / abs(theirs).max()
 
 
 def missing(source):

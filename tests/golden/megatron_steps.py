@@ -3,10 +3,11 @@
 
 SOURCE is a source tree of Megatron-LM, OPTIONS are its own: of --load a checkpoint, read by its load_checkpoint with the
 optimizer and the schedule, and --train-iters. TOKENS has the samples from there on, [samples, --seq-length + 1]. OUT gets
-a list of {"lm_loss", "grad_norm", "lr"}, a member per step. With --save, what was loaded is saved before the first step,
+a list of {"lm_loss", "grad_norm", "lr"}, a member per step, and OUT.json.npy the logits of the first sample before the
+first step, where a rank has all of them. With --save, what was loaded is saved before the first step,
 and the run at each --save-interval. There is a process for each rank of the model and of --data-parallel-size, which is
-not an option of Megatron-LM; nor is --live FILE: each rank R writes its parameters, masters and states after the last step
-to FILE.R, as a list of (name, kind, whole shape, first element, elements).
+not an option of Megatron-LM; nor is --wide, with which it computes in fp64, nor --live FILE: each rank R writes its
+parameters, masters and states after the last step to FILE.R, as a list of (name, kind, whole shape, first element, elements).
 
 Megatron-LM runs on GPUs only. Here the device "cuda" means the CPU, GPUs have no state of random numbers, and Adam is
 spelled out below with the state of the fused one that it uses on GPUs. Its layers, its loading and its steps are its own.
@@ -78,6 +79,19 @@ def without_gpus():
         setattr(torch.cuda, name, lambda *_, **__: None)
 
 
+NARROW = torch.float32
+
+
+def widen():
+    """What is asked for in fp32 is computed in fp64; files keep their types."""
+    torch.storage._dtype_to_storage_type_map()  # torch makes it once, by the names of types
+    torch.set_default_dtype(torch.float64)
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = torch.Tensor.double
+    kind = torch.Tensor.type
+    torch.Tensor.type = lambda t, *to: kind(t, *to) if to else kind(t).replace("Double", "Float")
+
+
 def patch():
     """Parts of Megatron-LM that have no meaning without a GPU."""
     import megatron.core.datasets.utils as utils
@@ -115,7 +129,31 @@ def save(iteration, *run):
     from megatron.training import checkpointing, get_args
 
     if get_args().save and iteration % get_args().save_interval == 0:
+        model, optimizer = run[:2]
+        states = [(s, k) for s in optimizer.optimizer.state.values() for k in s] if torch.float32 != NARROW else []
+        wide = [(p, p.data) for p in model[0].parameters()] if states else []  # before a step hooks want their types
+        for p, data in wide:
+            p.data = data.to(NARROW)
+        for s, k in states:
+            s[k] = s[k].to(NARROW)
         checkpointing.save_checkpoint(iteration, *run, num_floating_point_operations_so_far=0)
+        for p, data in wide:
+            p.data = data
+
+
+def write_logits(model, row, out):
+    """Of all ranks whose model is whole, since those that share experts run it together; the first one writes them."""
+    from megatron.core import mpu
+
+    if mpu.get_tensor_model_parallel_world_size() * mpu.get_pipeline_model_parallel_world_size() > 1:
+        return
+    length = row.shape[1] - 1
+    model.eval()
+    with torch.no_grad():
+        logits = model(row[:, :-1], torch.arange(length)[None], torch.ones(1, 1, length, length).triu(1).bool())
+    model.train()
+    if mpu.get_data_parallel_rank() == 0:
+        np.save(out + ".npy", logits[0].float().numpy())
 
 
 def states_of(optimizer, names):
@@ -166,7 +204,9 @@ def train(tokens, out, live):
     args = get_args()
     model, optimizer, schedule = training.setup_model_and_optimizer(ModelType.encoder_or_decoder, provider)
     assert args.iteration > 0 or not args.load, "nothing was loaded"
-    rows = torch.from_numpy(np.load(tokens)).long().split(args.micro_batch_size)
+    rows = torch.from_numpy(np.load(tokens)).long()
+    write_logits(model[0], rows[:1], out)
+    rows = rows.split(args.micro_batch_size)
     rows = RerunDataIterator(iter(rows[mpu.get_data_parallel_rank()::args.data_parallel_size]))
     config = training.get_model_config(model[0])
     config.finalize_model_grads_func = finalize_model_grads  # which adds the gradients of tied tables
@@ -212,11 +252,14 @@ def main():
     p = argparse.ArgumentParser(allow_abbrev=False)
     p.add_argument("--data-parallel-size", type=int, default=1)
     p.add_argument("--live")
+    p.add_argument("--wide", action="store_true")
     data, sys.argv[1:] = p.parse_known_args()
     p.add_argument("--tensor-model-parallel-size", type=int, default=1)
     p.add_argument("--pipeline-model-parallel-size", type=int, default=1)
     o = p.parse_known_args()[0]
     without_gpus()
+    if data.wide:
+        widen()
     patch()
     from megatron.training import initialize
     from megatron.training.arguments import parse_and_validate_args
