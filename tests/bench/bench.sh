@@ -8,21 +8,11 @@ set -eu
 : "${B:=build}"
 B=$(cd "$B" && pwd)
 PATH=$B:$PATH
-top=$(pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-cores=$(nproc)
-machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $cores cores"
-results=$top/tests/bench/results.tsv
+# shellcheck source=tests/bench/record
+. tests/bench/record
 cd "$tmp"
-
-# record WORKLOAD FIGURE PEER
-record()
-{
-	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$(git -C "$top" rev-parse --short HEAD)" \
-		"$machine" "$1" "$2" "$3" |
-		tee -a "$results"
-}
 
 # median FIELD: of the lines of a metrics file, leaving the first three out
 median()

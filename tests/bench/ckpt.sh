@@ -16,21 +16,12 @@ set -eu
 : "${B:=build}" "${WHERE:=.}" "${LAYERS:=8}" "${ROUNDS:=3}" "${ONLY:=}" "${OF:=}" "${GB:=10}"
 B=$(cd "$B" && pwd)
 PATH=$B:$PATH
-top=$(pwd)
-machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
-results=$top/tests/bench/results.tsv
+# shellcheck source=tests/bench/record
+. tests/bench/record
 dir=$(mktemp -d -p "$WHERE")
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 what="$LAYERS layers of 8B"
-
-# record WORKLOAD FIGURE PEER
-record()
-{
-	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$(git -C "$top" rev-parse --short HEAD)" \
-		"$machine" "$1" "$2" "$3" |
-		tee -a "$results"
-}
 
 # cold DIR: takes its files out of the file cache
 cold()

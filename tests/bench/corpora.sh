@@ -17,22 +17,13 @@
 set -eu
 : "${B:=build}" "${PEER:=}" "${PYTHON:=python3}" "${RUNS:=3}" "${CORPORA:=2000}"
 B=$(cd "$B" && pwd)
-top=$(pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-cores=$(nproc)
-machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $cores cores"
+# shellcheck source=tests/bench/record
+. tests/bench/record
 cd "$tmp"
 split=80,10,10
 sizes=1000000,1000,1000
-
-# record WORKLOAD FIGURE PEER
-record()
-{
-	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$(git -C "$top" rev-parse --short HEAD)" \
-		"$machine" "$1" "$2" "$3" |
-		tee -a "$top/tests/bench/results.tsv"
-}
 
 # ours DIR: elapsed and CPU milliseconds of mshard with its maps in DIR
 ours()

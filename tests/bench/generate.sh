@@ -12,16 +12,9 @@ set -eu
 B=$(cd "$B" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
-commit=$(git rev-parse --short HEAD)
+# shellcheck source=tests/bench/record
+. tests/bench/record
 export OMP_NUM_THREADS=1 OMPI_MCA_ess_singleton_isolated=1
-
-# record WORKLOAD FIGURE PEER
-record()
-{
-	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$commit" "$machine" "$1" "$2" "$3" |
-		tee -a tests/bench/results.tsv
-}
 
 # peer WORD...: generate_peer.py without what it says of itself
 peer()

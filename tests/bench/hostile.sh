@@ -7,19 +7,11 @@ set -eu
 : "${B:=build}"
 B=$(cd "$B" && pwd)
 PATH=$B:$PATH
-top=$(pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
+# shellcheck source=tests/bench/record
+. tests/bench/record
 cd "$tmp"
-
-# record WORKLOAD FIGURE PEER
-record()
-{
-	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$(git -C "$top" rev-parse --short HEAD)" \
-		"$machine" "$1" "$2" "$3" |
-		tee -a "$top/tests/bench/results.tsv"
-}
 
 # least FIELD COMMAND...: CPU ms (2) or resident KB (3)
 least()

@@ -12,8 +12,8 @@ set -eu
 : "${METHODS:=linear ties}"
 "$PYTHON" -c 'import mergekit' 2>/dev/null || { echo "skipped: no mergekit"; exit 0; }
 B=$(cd "$B" && pwd)
-top=$(pwd)
-machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc --all) cores"
+# shellcheck source=tests/bench/record
+. tests/bench/record
 dir=$(mktemp -d -p "$WHERE")
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
@@ -36,12 +36,11 @@ for method in $METHODS; do
 	[ "$method" = linear ] || options="--base m1 --density 0.5 ./m1:0.5 m2:0.5"
 	own=$(took "$B/mckpt" merge -q --method "$method" $options out)
 	peer=$(took "$PYTHON" "$top/tests/bench/merge_peer.py" "$method" m1 ./m1 m2 out)
-	printf '%s\t%s\t%s\t' "$(date +%F)" "$(git -C "$top" rev-parse --short HEAD)" "$machine"
 	echo "$own $peer" | awk -v OFS='\t' -v method="$method" -v size="$size" '{
 		printf "mckpt merge --method %s of two of %.1f GB, cold, with sync, ms, ", method,
 			size / 1000
 		printf "CPU ms %d against %d, peak %d MiB against %d; peer: mergekit 0.1.4", $2, $5,
 			$3 / 1024, $6 / 1024
 		print "", $1, $4
-	}'
-done | tee -a "$top/tests/bench/results.tsv"
+	}' | record_rows
+done

@@ -16,16 +16,9 @@ GOLDEN=$(cd "$GOLDEN" && pwd)
 PATH=$B:$PATH
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
-commit=$(git rev-parse --short HEAD)
+# shellcheck source=tests/bench/record
+. tests/bench/record
 files=$GOLDEN/tokenizers
-
-# record WORKLOAD FIGURE PEER
-record()
-{
-	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$commit" "$machine" "$1" "$2" "$3" |
-		tee -a tests/bench/results.tsv
-}
 
 # timed FIELD CORPUS OPTION...: the least value of a field (1 user + system seconds, 2 seconds, 3
 # kB) of RUNS runs, of which none replaces a dataset: that would be the time of freeing the old one,

@@ -13,9 +13,8 @@ set -eu
 : "${B:=build}" "${WHERE:=.}" "${ROUNDS:=3}" "${ONLY:=}"
 B=$(cd "$B" && pwd)
 PATH=$B:$PATH
-top=$(pwd)
-machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
-results=$top/tests/bench/results.tsv
+# shellcheck source=tests/bench/record
+. tests/bench/record
 dir=$(mktemp -d -p "$WHERE")
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
@@ -60,10 +59,7 @@ against()
 				peak / 1024
 			print "cp --sparse=never of what is written, cat of what else is read",
 				least["own"], least["cp"]
-		}' | while read -r row; do
-		printf '%s\t%s\t%s\t%s\n' "$(date +%F)" \
-			"$(git -C "$top" rev-parse --short HEAD)" "$machine" "$row"
-	done | tee -a "$results"
+		}' | record_rows
 }
 
 # wanted VERB...: whether one of them is to be measured

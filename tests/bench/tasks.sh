@@ -9,13 +9,13 @@
 # l3style.tokenizer.json. Columns as in bench.sh.
 set -eu
 : "${B:=build}" "${PYTHON:=python3}" "${RUNS:=3}"
-machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
+# shellcheck source=tests/bench/record
+. tests/bench/record
 export OMP_NUM_THREADS=1
 figures=$("$PYTHON" tests/tools/lmeval_same.py --seconds "$RUNS" "$B" "$TOKENIZERS" 2>/dev/null |
 	tail -n 1)
-printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$(git rev-parse --short HEAD)" "$machine" \
+record \
 	"mtrain --eval-tasks, 1,000 items of four tasks, Llama of 4 layers and width 128 in fp32, 1\
  thread, seconds of processor time; peer: lm_eval 0.4.13, HF backend, batches of $(echo "$figures" |
 		cut -f 3)" \
-	"$(echo "$figures" | cut -f 1)" "$(echo "$figures" | cut -f 2)" |
-	tee -a tests/bench/results.tsv
+	"$(echo "$figures" | cut -f 1)" "$(echo "$figures" | cut -f 2)"

@@ -16,15 +16,8 @@ set -eu
 : "${ONLY:=}" "${PEER_MB:=10}"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
-commit=$(git rev-parse --short HEAD)
-
-# record WORKLOAD FIGURE PEER
-record()
-{
-	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$commit" "$machine" "$1" "$2" "$3" |
-		tee -a tests/bench/results.tsv
-}
+# shellcheck source=tests/bench/record
+. tests/bench/record
 
 # best TOKENIZER TYPE CORPUS: MB/s of the first pass of a fresh worker
 best()
