@@ -19,10 +19,8 @@
 #define DIGITS "[0-9][0-9][0-9][0-9][0-9]"
 
 /* All that an export holds; what has another name is not removed. */
-static const char *const names[] = { "config.json", "generation_config.json", "model.safetensors",
-	"model-" DIGITS "-of-" DIGITS ".safetensors", "model.safetensors.index.json",
-	"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model",
-	"vocab.json", "merges.txt", "added_tokens.json", "chat_template.jinja",
+static const char *const names[] = { "config.json", "model.safetensors",
+	"model-" DIGITS "-of-" DIGITS ".safetensors", "model.safetensors.index.json", HF_FILES,
 	CHAT_TEMPLATES "/*.jinja", NULL };
 
 /* Without slashes at its end; the directory that a link leads to. */

@@ -9,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
-	"special_tokens_map.json", "added_tokens.json", "tokenizer.model", "vocab.json",
-	"merges.txt", "chat_template.jinja", "generation_config.json" };
+static const char *const names[] = { HF_FILES };
 
 /* The further templates of chats are a file each in a directory of their own. */
 static const char templates[] = CHAT_TEMPLATES "/", template[] = ".jinja";

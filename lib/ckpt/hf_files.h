@@ -13,6 +13,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The names, but for templates that have one of their own. */
+#define HF_FILES \
+	"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", \
+	    "tokenizer.model", "vocab.json", "merges.txt", "chat_template.jinja", \
+	    "generation_config.json"
 /* The directory of the templates that have a name. */
 #define CHAT_TEMPLATES "additional_chat_templates"
 
