@@ -87,7 +87,9 @@ SETS += ["llama bf16 " + f + " distributed" + layout for layout in ("", " TP2 PP
 SETS += ["gpt2 fp32 torch WSD skipping", "llama fp32 torch_dist WSD skipping"]
 SETS += ["llama fp32 torch experts shared weights", "llama fp32 torch_dist experts all weights"]
 SETS += ["llama bf16 torch_dist experts some weights"]
-SETS += ["llama %s experts%s" % (kind, more) for kind in ("fp32 torch", "fp32 torch_dist", "bf16 torch", "bf16 torch_dist")
+# In fp32 it cannot load a distributed optimizer from torch: it writes into views of parameters while autograd records.
+SETS += ["llama fp32 torch experts EP2"]
+SETS += ["llama %s experts%s" % (kind, more) for kind in ("fp32 torch_dist", "bf16 torch", "bf16 torch_dist")
          for more in (" EP2", " distributed EP2", " distributed shared")]
 SETS += ["llama bf16 torch_dist experts distributed whole EP2", "llama bf16 torch experts some distributed PP2 EP2",
          "llama bf16 torch_dist experts some distributed PP2 EP2", "llama bf16 torch experts balanced distributed EP2",
