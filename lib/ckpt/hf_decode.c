@@ -315,6 +315,16 @@ tell_cache(const struct hf_decode *d, const int64_t rows[2], void (*tell)(const 
 		tell(d->scales + rows[0] * groups, (uint64_t)(n * groups));
 }
 
+/* The first row to forget. Single rows are too few bytes to tell the cache: after the last one of a
+ * matrix the whole matrix is forgotten. */
+static int64_t
+forgotten_from(const struct hf_decode *d, const int64_t rows[2])
+{
+	int64_t matrix = d->shape[d->ndim - 2];
+
+	return rows[1] % matrix ? rows[0] : int64_min(rows[0], rows[1] - matrix);
+}
+
 /* A part of a row, in the type that is asked for. */
 static int
 read_part(const struct hf_decode *d, int64_t row, int64_t first, int n, struct dtype_array to)
@@ -380,6 +390,7 @@ hf_decode_read(
 	for (int64_t r = 0; r < rows && rc == 0; r++)
 		rc = read_row(d, box, at,
 		    (struct dtype_array){ (char *)dst + (size_t)(r * cols) * dtype_size(as), as });
+	range[0] = forgotten_from(d, range);
 	tell_cache(d, range, map_forget_part);
 	return rc < 0 ? err_set(e, "a factor is 2 to the %d or more, beyond BF16 and FP32",
 			    LARGEST_EXPONENT + 1 - 127)
