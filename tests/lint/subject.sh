@@ -8,7 +8,7 @@ cd "${TOP:-.}" || exit 1
 export LC_ALL=C.UTF-8
 added=$(git log --diff-filter=A --format=%H -- tests/lint/subject.sh 2>/dev/null | tail -n 1)
 [ -n "$added" ] || exit 0
-found=$(git log --no-merges --format='%h %s' "$added..HEAD" | awk '
+found=$(git log --format='%h %s' "$added..HEAD" | awk '
 	{
 		subject = substr($0, length($1) + 2)
 		if (length(subject) > 72)
