@@ -465,12 +465,13 @@ dp_comm_begin(struct step *s, bool backward)
 }
 
 void
-dp_comm_enter(struct step *s, const struct pass_item *m)
+dp_comm_enter(struct step *s, const struct pass_items *of, const struct segment *now)
 {
+	const struct pass_item *m = &of->item[now->first];
 	int layer = s->e->mem.block[m->block].layer;
 	bool backward = m->kind == ITEM_BACKWARD;
 
-	weight_slots_enter(&s->e->mem, m, &(struct weight_need){ need_weights, s->e });
+	weight_slots_enter(&s->e->mem, of, now, &(struct weight_need){ need_weights, s->e });
 	/* The head's gradients are computed in the forward pass. */
 	if (backward || (s->training && layer == s->e->plan.model.num_layers))
 		acquire_grads(s, layer);
