@@ -76,7 +76,7 @@ held_of(const struct bounds *b, const struct layout *l, const struct param *p)
 static void
 add_layers(const struct bounds *b, const struct layout *l, struct layer_holdings *h)
 {
-	int64_t layers = b->model->num_layers + 2;
+	int64_t layers = model_end(b->model) + 2;
 
 	h->before = mem_zalloc((size_t)layers + 1, sizeof *h->before);
 	for (int i = 0; i < b->table.num_params; i++) {
@@ -150,8 +150,7 @@ own_of(const struct holding *x, const struct layout *l, bool sharded)
 static bool
 has_copy(const struct bounds *b, const struct layout *l)
 {
-	return l->pipeline_model_parallel_size > 1 &&
-	    !b->model->untie_embeddings_and_output_weights;
+	return l->pipeline_model_parallel_size > 1 && model_table_at_ends(b->model);
 }
 
 /* What each stage holds, of [p] stages. */
@@ -164,8 +163,8 @@ fill_stages(const struct bounds *b, const struct layout *l, const struct layer_h
 
 	for (int i = 0; i < n; i++) {
 		struct bound_stage *s = &stage[i % p];
-		struct holding x =
-		    between(h, i == 0 ? -1 : first, first + l->split[i] + (i == n - 1));
+		struct holding x = between(h, i == 0 ? -1 : first,
+		    i == n - 1 ? model_end(b->model) + 1 : first + l->split[i]);
 
 		if (i < p)
 			*s = (struct bound_stage){ .least = l->split[i] };
@@ -425,7 +424,7 @@ bound_memory_any(struct bounds *b, const struct layout *l, const struct train_sh
 	int64_t p = l->pipeline_model_parallel_size;
 	struct train_shape few = *s;
 	struct layout one = *l;
-	struct bound_stage x = { .holds = between(h, -1, b->model->num_layers + 1) };
+	struct bound_stage x = { .holds = between(h, -1, model_end(b->model) + 1) };
 
 	x.holds.matrices /= p;
 	x.holds.experts /= p;

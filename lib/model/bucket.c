@@ -77,7 +77,8 @@ add_shards(struct shards *s, const struct shards_of *of, const int coord[AX_COUN
 }
 
 /* What the blocks of the stage have: the layers of each chunk, what comes before them on the first
- * stage, and after them on the last one, which has a copy of a tied table too. */
+ * stage, and after them on the last one, which has a copy of the table of word embeddings too where
+ * it reads that. */
 static void
 take_shards(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT])
 {
@@ -85,8 +86,7 @@ take_shards(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	int pp = coord[AX_PP], chunks = layout_chunks(l), stages = layout_stages(l),
 	    rows[2] = { 0, first_row(of, 0) };
 
-	if (!of->model->untie_embeddings_and_output_weights && pp > 0 &&
-	    pp == l->pipeline_model_parallel_size - 1)
+	if (model_table_at_ends(of->model) && pp > 0 && pp == l->pipeline_model_parallel_size - 1)
 		add_shards(s, of, coord, chunks - 1, rows, true);
 	for (int j = 0; j < chunks; j++) {
 		int stage = layout_stage(l, pp, j);
@@ -132,10 +132,22 @@ used_by(const struct placing *x, const struct shard *sh)
 	return sh->tied_copy ? (int)x->of->model->num_layers : x->of->table[sh->param].layer;
 }
 
+/* The last layer that uses it: layers after the head read both tables. */
+static int
+last_use(const struct placing *x, const struct shard *sh)
+{
+	const struct param *p = &x->of->table[sh->param];
+	const struct model_config *c = x->of->model;
+	bool last = x->coord[AX_PP] == x->of->layout->pipeline_model_parallel_size - 1;
+
+	return c->mtp_num_layers && last && p->shard == SHARD_VOCAB ? (int)model_end(c)
+								    : used_by(x, sh);
+}
+
 static bool
 is_layer(const struct placing *x, const struct param *p)
 {
-	return p->layer >= 0 && p->layer < x->of->model->num_layers;
+	return layer_transforms(x->of->model, p->layer);
 }
 
 /* True when a matrix begins a bucket. `before` is the one placed before it. Experts that ranks
@@ -210,6 +222,7 @@ place(struct placing *x, struct shard *sh, const struct param *p)
 	sh->offset = p->flags & PARAM_JOINED ? x->end : round_up(x->end, SHARD_ALIGN);
 	x->end = sh->offset + sh->count;
 	b->first_layer = layer < b->first_layer ? layer : b->first_layer;
+	layer = last_use(x, sh);
 	b->last_layer = layer > b->last_layer ? layer : b->last_layer;
 	if (!run || run->bucket != sh->bucket || run->owner != sh->owner ||
 	    run->balance != balance) {

@@ -383,6 +383,8 @@ check_clip(const struct run_plan *plan, struct err *e)
 {
 	bool normed = plan->model.qk_layernorm && !plan->model.multi_latent_attention;
 
+	if (plan->shape.qk_clip && plan->model.mtp_num_layers)
+		return err_set(e, "--qk-clip: is not supported with --mtp-num-layers");
 	return plan->shape.qk_clip && normed
 	    ? err_set(e, "--qk-clip: is not supported with --qk-layernorm")
 	    : 0;
@@ -394,13 +396,15 @@ check_offload(const struct run_plan *plan, struct err *e)
 {
 	double share = plan->shape.optimizer_offload;
 
-	if (share == 0 || share == 1 || plan->model.untie_embeddings_and_output_weights ||
+	if (share == 0 || share == 1 || !model_table_at_ends(&plan->model) ||
 	    plan->layout.pipeline_model_parallel_size == 1)
 		return 0;
 	return err_set(e,
 	    "--optimizer-offload-fraction %g: must be 0 or 1 where pipeline stages have copies of "
-	    "one table; --untie-embeddings-and-output-weights makes them two",
-	    share);
+	    "one table%s",
+	    share,
+	    plan->model.mtp_num_layers ? ", as with --mtp-num-layers"
+				       : "; --untie-embeddings-and-output-weights makes them two");
 }
 
 /* The loss of the balance counts as often as that of the tokens, however many ranks have these. */

@@ -149,7 +149,7 @@ weight_slots_count(const struct memory_plan *m, const struct layout *l, int stag
 	struct counting x = { .m = m, .items = items, .count = count };
 
 	for (int i = 0; i < 2 * chunks; i++)
-		pass_items_init(&items[i], m, i / 2, i % 2);
+		pass_items_init(&items[i], m, i / 2, i % 2 ? PASS_BACKWARD : PASS_FORWARD);
 	memset(count, 0, (size_t)m->shards.num_buckets * sizeof *count);
 	longer = few = schedule_short(&all, &period);
 	periods = (num_microbatches - few.num_microbatches) / period;

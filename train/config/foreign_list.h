@@ -492,10 +492,10 @@
 	DO(NOTE, "moe-use-legacy-grouped-gemm", 0, together) \
 	DO(LACKS, "moe-use-upcycling", 0, upcycle) DO(SCOPE, "mos", 0, distill) \
 	DO(MATHS, "mrope-section", OPT_MANY, mrope) \
-	DO(NOTE, "mtp-detach-heads", 0, read_mtp) \
-	DO(NOTE, "mtp-hsm", 0, read_mtp) DO(MATHS, "mtp-hybrid-override-pattern", 1, mtp) \
-	DO(NOTE, "mtp-loss-scaling-factor", 1, read_mtp) DO(MATHS, "mtp-num-layers", 1, mtp) \
-	DO(NOTE, "mtp-standalone", 0, read_mtp) DO(NOTE, "mtp-use-repeated-layer", 0, read_mtp) \
+	DO(MATHS, "mtp-detach-heads", 0, mtp_detached) DO(MATHS, "mtp-hsm", 0, mtp_mixed) \
+	DO(SCOPE, "mtp-hybrid-override-pattern", 1, hybrid) \
+	DO(NOTE, "mtp-standalone", 0, mtp_stage) \
+	DO(MATHS, "mtp-use-repeated-layer", 0, shared_layers) \
 	DO(ALIAS, "multi-query-attention", 0, "--group-query-attention --num-query-groups 1") \
 	DO(MATHS, "muon-no-split-qkv", 0, muon_qkv) \
 	DO(ALIAS, "muon-use-nesterov", 0, "--muon-nesterov") DO(NOTE, "muon-use-syrk", 0, speed) \

@@ -73,7 +73,8 @@ static void
 pass(const struct pipeline *p, const struct action *a)
 {
 	bool back = a->kind == ACTION_BACKWARD;
-	const struct pass_items *m = &p->e->items[a->chunk][back];
+	enum pass_kind kind = back ? PASS_BACKWARD : p->training ? PASS_FORWARD : PASS_EVALUATION;
+	const struct pass_items *m = &p->e->items[a->chunk][kind];
 	struct step s = step_of(p, a);
 	bool items = activation_offload_begin(&s, back),
 	     busy = (dp_comm_begin(&s, back) || items) && m->num_segments > 2;
