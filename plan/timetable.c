@@ -57,7 +57,7 @@ print_days(const struct run_plan *plan, const struct hardware *hw, const struct 
 {
 	struct run_days d;
 
-	days_of(o, plan, hw, seconds, &d);
+	days_of(o, plan, (double)model_num_parameters(&plan->model), hw, seconds, &d);
 	days_print(&d, o, hw, layout_world(&plan->layout), f);
 }
 
