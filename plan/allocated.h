@@ -10,9 +10,16 @@
 #define PLAN_ALLOCATED_H
 
 #include "lib/model/hardware.h"
+#include "lib/model/memory.h"
 #include "lib/model/options.h"
 
 /* Bytes of the fullest rank, by the program whose constants the device has. */
 double allocated_bytes(const struct run_plan *p, const struct hardware *hw);
+/* The same with the stages of its layout. */
+double allocated_with(const struct run_plan *p, const struct hardware *hw, struct memory_stages *x);
+/* Those that its allocator takes from the device for them. */
+double allocated_reserved(const struct run_plan *p, double bytes);
+/* Whether a device has the constants of another program: of one in stacks.h. */
+bool allocated_elsewhere(const struct hardware *hw);
 
 #endif

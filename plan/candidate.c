@@ -2,9 +2,11 @@
  * candidate.c - whether a plan fits
  *
  * A plan that needs more than 1 - margin of the device counts as tight, since libraries and
- * fragmentation take memory that no plan includes.
+ * fragmentation take memory that no plan includes. What other programs take is foreseen within as
+ * much: one of their plans counts as tight until it needs 1 + margin.
  */
 #include "plan/candidate.h"
+#include "plan/allocated.h"
 
 static const double gib = 1073741824.0, margin = 0.04;
 
@@ -17,7 +19,8 @@ search_need(const struct candidate *c, const struct hardware *hw)
 enum fit
 search_fit(const struct candidate *c, const struct hardware *hw)
 {
-	double used = search_need(c, hw) / (hw->memory_gb * gib);
+	double used = search_need(c, hw) / (hw->memory_gb * gib),
+	       most = allocated_elsewhere(hw) ? 1 + margin : 1;
 
-	return used > 1 ? FIT_NO : used > 1 - margin ? FIT_TIGHT : FIT_YES;
+	return used > most ? FIT_NO : used > 1 - margin ? FIT_TIGHT : FIT_YES;
 }

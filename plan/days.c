@@ -9,10 +9,8 @@ static const double held_up = 0.005;
 
 /* Bytes of a rank's part of a checkpoint: fp32 weights and what the optimizer keeps of each. */
 static double
-saved_bytes(const struct run_plan *plan)
+saved_bytes(const struct run_plan *plan, double params)
 {
-	double params = (double)model_num_parameters(&plan->model);
-
 	return 4 * params * (1 + optim_num_states(plan->shape.rule)) /
 	    (double)layout_world(&plan->layout);
 }
@@ -20,10 +18,10 @@ saved_bytes(const struct run_plan *plan)
 /* Fills in what was not typed. A save is read when it is written, and before it can be read none
  * begins. */
 static void
-saves(const struct days_options *o, const struct run_plan *plan, const struct hardware *hw,
-    double step_seconds, struct failures *f)
+saves(const struct days_options *o, const struct run_plan *plan, double params,
+    const struct hardware *hw, double step_seconds, struct failures *f)
 {
-	double bytes = saved_bytes(plan),
+	double bytes = saved_bytes(plan, params),
 	       copy = bytes / (hw->host_bandwidth * 1e9 * hw->host_efficiency);
 
 	f->rate = o->failure_rate / 3600 * (double)layout_world(&plan->layout);
@@ -56,15 +54,15 @@ interval_steps(const struct days_options *o, const struct failures *f, double se
 }
 
 void
-days_of(const struct days_options *o, const struct run_plan *plan, const struct hardware *hw,
-    double step_seconds, struct run_days *out)
+days_of(const struct days_options *o, const struct run_plan *plan, double params,
+    const struct hardware *hw, double step_seconds, struct run_days *out)
 {
 	double tokens = (double)plan->global_batch_size * (double)plan->shape.seq_length;
 	double evaluated = evaluation(o, plan, step_seconds), each = step_seconds + evaluated, kept;
 	struct goodput g;
 
 	*out = (struct run_days){ .steps = ceil(o->train_tokens / tokens) };
-	saves(o, plan, hw, step_seconds, &out->failures);
+	saves(o, plan, params, hw, step_seconds, &out->failures);
 	out->save_interval = interval_steps(o, &out->failures, each);
 	goodput_of(&out->failures, out->save_interval * each, &g);
 	kept = out->steps * each / g.steps;

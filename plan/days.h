@@ -35,9 +35,10 @@ struct run_days {
 	double of_steps, of_saves, of_evaluation, of_starts, of_lost;
 };
 
-/* Of a run with this batch and so many ranks, whose steps take so long. */
-void days_of(const struct days_options *o, const struct run_plan *plan, const struct hardware *hw,
-    double step_seconds, struct run_days *out);
+/* Of a run with this batch and so many ranks, whose model has so many parameters and whose steps
+ * take so long. */
+void days_of(const struct days_options *o, const struct run_plan *plan, double params,
+    const struct hardware *hw, double step_seconds, struct run_days *out);
 /* Rows of the table of `mplan time`. */
 void days_print(const struct run_days *d, const struct days_options *o, const struct hardware *hw,
     int64_t ranks, FILE *f);

@@ -2,6 +2,7 @@
  * prepare.c - from options to plans and devices
  */
 #include "plan/prepare.h"
+#include "plan/allocated.h"
 #include "plan/options.h"
 
 int
@@ -111,6 +112,9 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 	hardware_resolve(p, cfg->gpu, &cfg->hw, &in->hw);
 	if (opt_given(p, "gpu"))
 		in->shape.hopper = in->hw.hopper ? HOPPER_YES : HOPPER_NO;
+	/* What leaves the device is this program's. */
+	if (allocated_elsewhere(&in->hw))
+		in->keep_offload = in->keep_optimizer = true;
 	return 0;
 }
 

@@ -87,6 +87,21 @@ attention_seconds(const struct run_case *r, const struct operation *o, double fo
 	return 3.5 * forward / (hardware_peak(hw, r->shape->dtype) * rate * implementation(r));
 }
 
+/* Seconds that scores take which pass through memory. Of the passes those of dropout are left out
+ * where a model has none. Forward, GEMM and softmax write them and softmax and GEMM read them, and
+ * dropout reads and writes them and half as much of a mask; backward, three GEMMs read them, one
+ * writes them, and softmax reads two arrays and writes one. */
+static double
+stored_scores(const struct run_case *r, const struct operation *o, bool backward)
+{
+	static const double softmax[2] = { 4, 7 }, dropout = 2.5;
+	double share =
+	    r->model->attention_dropout > 0 ? 1 : softmax[backward] / (softmax[backward] + dropout);
+
+	return moved(
+	    r->hw, share * r->hw->attention_passes * (backward ? 2.2 : 1) * 2 * 2 * o->bytes);
+}
+
 /* A quarter of the time is the forward pass's: docs/gpu.md 1.6. */
 static double
 attention(const struct run_case *r, const struct operation *o)
@@ -98,9 +113,8 @@ attention(const struct run_case *r, const struct operation *o)
 	/* Programs that store scores compute them again with selective recomputation. */
 	if (backward && hw->attention_passes > 0 &&
 	    r->shape->recompute.granularity == RECOMPUTE_SELECTIVE)
-		stored = both * 0.25 + moved(hw, hw->attention_passes * 2 * 2 * o->bytes);
-	return stored + both * (backward ? 0.75 : 0.25) +
-	    moved(hw, hw->attention_passes * (backward ? 2.2 : 1) * 2 * 2 * o->bytes) +
+		stored = both * 0.25 + stored_scores(r, o, false);
+	return stored + both * (backward ? 0.75 : 0.25) + stored_scores(r, o, backward) +
 	    o->kernels * hw->kernel_us * 1e-6;
 }
 

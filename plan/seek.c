@@ -10,6 +10,7 @@
 #include "plan/seek.h"
 #include "lib/base/mem.h"
 #include "lib/model/optim_types.h"
+#include "plan/allocated.h"
 #include "plan/bound.h"
 #include "plan/memtable.h"
 #include "plan/saving.h"
@@ -302,11 +303,26 @@ hold(struct seeking *k, const struct candidate *c)
 	return &h->stages;
 }
 
+/* What the program whose constants the device has takes for a plan, which is no less than what this
+ * one takes, so that its bounds hold. */
+static uint64_t
+taken_elsewhere(struct seeking *k, const struct candidate *c)
+{
+	struct run_plan p = { .model = k->in->model,
+		.layout = c->layout,
+		.shape = c->shape,
+		.global_batch_size = k->in->global_batch_size };
+
+	return (uint64_t)allocated_reserved(&p, allocated_with(&p, &k->in->hw, hold(k, c)));
+}
+
 /* Computes the memory of a plan, and whether it fits. */
 static enum fit
 weigh(struct seeking *k, struct candidate *c)
 {
 	c->bytes = memtable_most(hold(k, c), &c->shape, &c->elements, &c->own);
+	if (allocated_elsewhere(&k->in->hw))
+		c->bytes = taken_elsewhere(k, c);
 	c->fit = search_fit(c, &k->in->hw);
 	k->out->planned++;
 	return c->fit;

@@ -51,13 +51,26 @@ print_rates(const struct run_plan *plan, const struct hardware *hw, double secon
 	print_figure("mfu_full", full / hardware_peak(hw, type), f);
 }
 
+/* What the arrays of the fullest rank take, and what the program takes of the device, with the
+ * reserve; as shares of its memory. */
+static void
+print_allocated(const struct run_plan *plan, const struct hardware *hw, FILE *f)
+{
+	const double gib = 1073741824.0;
+	double arrays = allocated_bytes(plan, hw) / gib,
+	       taken = allocated_reserved(plan, arrays * gib) / gib + hw->reserve_gb;
+
+	fprintf(f, "allocated_gib\t%.6g\t%.4f\n", arrays, arrays / hw->memory_gb);
+	fprintf(f, "taken_gib\t%.6g\t%.4f\n", taken, taken / hw->memory_gb);
+}
+
 static void
 print_days(const struct run_plan *plan, const struct hardware *hw, const struct days_options *o,
     double seconds, FILE *f)
 {
 	struct run_days d;
 
-	days_of(o, plan, hw, seconds, &d);
+	days_of(o, plan, (double)model_num_parameters(&plan->model), hw, seconds, &d);
 	days_print(&d, o, hw, layout_world(&plan->layout), f);
 }
 
@@ -79,7 +92,7 @@ timetable_print(const struct run_plan *plan, const struct hardware *hw,
 	else
 		fputs("model_error_percent\t-\t-\n", f);
 	if (hw->stack)
-		print_figure("allocated_gib", allocated_bytes(plan, hw) / 1073741824.0, f);
+		print_allocated(plan, hw, f);
 	if (days->train_tokens > 0)
 		print_days(plan, hw, days, t.total, f);
 }

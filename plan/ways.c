@@ -167,6 +167,14 @@ each_experts(struct walk *k, struct way *w)
 	w->expert_ranks = w->expert_slices = 0;
 }
 
+/* Whether context ranks cannot share the positions. Of a search within some time nobody reads what
+ * rules refuse, which is most of its work. */
+static bool
+passed_over(const struct search_input *in, int64_t context)
+{
+	return in->seconds > 0 && context > 1 && in->shape.seq_length % (POSITION_RANGES * context);
+}
+
 /* Divisors of the ranks that are left as context ranks, in both forms, or what was given. */
 static void
 each_context(struct walk *k, struct way *w, int64_t left)
@@ -174,7 +182,7 @@ each_context(struct walk *k, struct way *w, int64_t left)
 	const struct search_input *in = k->in;
 
 	for (int64_t c = 1; c <= left && c <= in->shape.seq_length; c++) {
-		if (left % c || (in->context && c != in->context))
+		if (left % c || (in->context && c != in->context) || passed_over(in, c))
 			continue;
 		w->context = (int)c;
 		w->data = (int)(left / c);

@@ -1,19 +1,25 @@
 /* hosts.c - which ranks of a communicator share a host */
 #include "lib/model/hosts.h"
 
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/base/tree.h"
 
 #include <stdlib.h>
 
-/* Whether ranks [first, first + count) are on one host, on which no rank before them is. */
+/* Whether ranks [first, first + count) are on one host, on which no rank before them is; *most is
+ * the highest number of the hosts before, above which no search for the number is needed. */
 static bool
-is_host(const int *host, int first, int count)
+is_host(const int *host, int first, int count, int *most)
 {
 	for (int i = 1; i < count; i++)
 		if (host[first + i] != host[first])
 			return false;
-	for (int i = 0; i < first; i++)
+	if (host[first] > *most) {
+		*most = host[first];
+		return true;
+	}
+	for (int i = 0; i < first; i += count)
 		if (host[i] == host[first])
 			return false;
 	return true;
@@ -22,13 +28,13 @@ is_host(const int *host, int first, int count)
 void
 hosts_of(struct hosts *h, const int *host, int size, int rank)
 {
-	int inside = 1;
+	int inside = 1, most = -1;
 
 	while (inside < size && host[inside] == host[0])
 		inside++;
 	h->even = size % inside == 0 && (inside == size || TREE_TERMS % inside == 0);
 	for (int first = 0; h->even && first < size; first += inside)
-		h->even = is_host(host, first, inside);
+		h->even = is_host(host, first, inside, &most);
 	h->inside = h->even ? inside : 1;
 	h->count = size / h->inside;
 	h->own = rank / h->inside;
@@ -93,13 +99,27 @@ hosts_of_experts(const struct layout *l, const struct host_places *where)
 	return first.count;
 }
 
+/* The hosts of `size` ranks, each `stride` after the one before it, with `host` neighbours on each,
+ * of which one divides the other; 1 where they are not even. */
+static int64_t
+hosts_of_row(int64_t size, int64_t stride, int64_t host)
+{
+	int64_t inside = int64_min(size, host > stride ? host / stride : 1);
+
+	return size % inside == 0 && TREE_TERMS % inside == 0 ? size / inside : 1;
+}
+
 int64_t
 hosts_of_data(const struct layout *l, const struct host_places *where)
 {
-	int context = (int)l->context_parallel_size, size = (int)layout_data_ranks(l),
-	    *host = mem_alloc((size_t)size, sizeof *host);
+	int64_t stride = layout_stride(l, AX_CP), each = where->ranks_per_host;
+	int context = (int)l->context_parallel_size, size = (int)layout_data_ranks(l), *host;
 	struct hosts h;
 
+	if (!where->host && layout_stride(l, AX_DP) == context * stride &&
+	    (each % stride == 0 || stride % each == 0))
+		return hosts_of_row(size, stride, each);
+	host = mem_alloc((size_t)size, sizeof *host);
 	for (int i = 0; i < size; i++)
 		host[i] = host_of(where,
 		    i % context * layout_stride(l, AX_CP) + i / context * layout_stride(l, AX_DP));

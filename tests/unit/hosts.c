@@ -176,15 +176,16 @@ test_experts(void)
 static void
 test_data(void)
 {
-	const struct layout l = { 2, 2, 8, 1 };
+	const struct layout l = { 2, 2, 8, 1 }, many = { 1, 1, 1 << 30, 1 };
 
+	CHECK(hosts_of_data(&many, &(struct host_places){ .ranks_per_host = 8 }) == 1 << 27);
 	for (int inside = 2; inside <= 32; inside *= 2)
 		CHECK(hosts_of_data(&l, &(struct host_places){ .ranks_per_host = inside }) ==
 		    32 / inside);
 	CHECK(hosts_of_data(&l, &(struct host_places){ .ranks_per_host = 12 }) == 1);
 }
 
-/* Hosts of equally many neighbours are found from fewer groups than any others. */
+/* Hosts of equally many neighbours are found from fewer groups than any others, and from none. */
 static void
 test_regular(void)
 {
@@ -206,6 +207,8 @@ test_regular(void)
 		    hosts_of_experts(&l, &(struct host_places){ .host = host }));
 		CHECK(parts_experts(&l, inside) ==
 		    hosts_part_experts(&l, &(struct host_places){ .host = host }));
+		CHECK(hosts_of_data(&l, &(struct host_places){ .ranks_per_host = inside }) ==
+		    hosts_of_data(&l, &(struct host_places){ .host = host }));
 	}
 }
 
