@@ -85,6 +85,7 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		.keep_sharding = opt_given(p, "data-parallel-sharding-strategy") ||
 		    cfg->run.use_distributed_optimizer || cfg->run.use_megatron_fsdp ||
 		    cfg->run.use_torch_fsdp2,
+		.keep_outer_sharding = opt_given(p, "outer-dp-sharding-strategy"),
 		.keep_form = opt_given(p, "cp-comm-type"),
 		.keep_recompute =
 		    opt_given(p, "recompute-granularity") || cfg->run.recompute_activations,

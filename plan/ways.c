@@ -102,7 +102,8 @@ legal(struct walk *k, const struct way *w)
 	return false;
 }
 
-/* One instance and one a host, or what was given. */
+/* One instance and one a host, or what was given. Those that are not given share the optimizer's
+ * state, which costs nothing. */
 static void
 each_instances(struct walk *k, struct way *w)
 {
@@ -118,9 +119,12 @@ each_instances(struct walk *k, struct way *w)
 	way_layout(w, &l);
 	l.optimizer_instances = hosts_of_data(&l, &where);
 	w->instances = (int)l.optimizer_instances;
+	if (!in->keep_outer_sharding)
+		w->outer_sharding = OUTER_OPTIM;
 	if (w->instances > 1 && layout_check_instances(&l, &in->model, &ignored) == 0)
 		each_batch(k, w);
 	w->instances = 0;
+	w->outer_sharding = in->typed.outer_sharding;
 }
 
 /* Sequence parallelism where it was typed or a model has experts, and else with and without. */

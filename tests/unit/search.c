@@ -78,7 +78,9 @@ type_some(struct search_input *in)
 		in->typed.expert_model_parallel_size = ONE_OF(1, 2);
 	if ((!in->keep_sharding || in->shape.sharding) && !draw(6))
 		in->typed.optimizer_instances = ONE_OF(1, 2);
-	in->typed.outer_sharding = draw(3) ? OUTER_NO_SHARD : OUTER_OPTIM;
+	in->keep_outer_sharding = draw(2);
+	in->typed.outer_sharding =
+	    in->keep_outer_sharding && draw(2) ? OUTER_OPTIM : OUTER_NO_SHARD;
 	if (in->keep_sharding)
 		run_join_instances(&in->typed, in->shape.sharding);
 	if (!draw(6))
@@ -260,6 +262,8 @@ add_instances(struct plans *all, struct candidate *c)
 		int64_t n = several ? hosts_of_data(&c->layout, &where) : typed ? typed : 1;
 
 		c->layout.optimizer_instances = n;
+		c->layout.outer_sharding =
+		    several && !in->keep_outer_sharding ? OUTER_OPTIM : in->typed.outer_sharding;
 		if ((!several || n > 1) &&
 		    layout_check_instances(&c->layout, &in->model, &ignored) == 0)
 			add_batches(all, c);
