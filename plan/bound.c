@@ -21,7 +21,7 @@ enum { KINDS = 3 };
 struct rates {
 	int key[TABLE_KEY];
 	bool known;
-	uint64_t all[KINDS], own[KINDS], slot;
+	uint64_t all[KINDS], shard[KINDS], own[KINDS], slot;
 };
 
 void
@@ -142,8 +142,9 @@ own_of(const struct holding *x, const struct layout *l, bool sharded)
 {
 	if (!sharded)
 		return elements_of(x);
-	return (x->matrices + x->rest) / layout_shard_ranks(l) +
-	    x->experts / layout_expert_shard_ranks(l);
+	return ((x->matrices + x->rest) / layout_shard_ranks(l) +
+		   x->experts / layout_expert_shard_ranks(l)) /
+	    layout_state_instances(l);
 }
 
 static bool
@@ -266,26 +267,30 @@ params_of(struct bounds *b, const struct layout *l, const struct train_shape *s,
 	return bytes;
 }
 
-/* What elements take is linear in those that are held and those that are owned: two divisions of as
- * many elements give both. */
+/* What elements take is linear in those that are held, those of shards and those that are owned:
+ * three divisions of as many elements give all. */
 static void
 find_rates(struct bounds *b, const struct layout *l, const struct train_shape *s, struct rates *r)
 {
 	enum { N = 1 << 20 };
-	const struct bucket none = { .data_ranks = 1 }, two = { .count = N, .data_ranks = 2 },
-			    four = { .count = N, .data_ranks = 4 };
+	const struct bucket none = { .data_ranks = 1, .owners = 1 },
+			    two = { .count = N, .data_ranks = 2, .owners = 2 },
+			    both = { .count = N, .data_ranks = 2, .owners = 4 },
+			    four = { .count = N, .data_ranks = 4, .owners = 4 };
 	uint64_t fixed = params_of(b, l, s, 0, none);
 
 	for (int k = 0; k < KINDS; k++) {
 		uint64_t half = params_of(b, l, s, k, two) - fixed,
+			 owned = params_of(b, l, s, k, both) - fixed,
 			 quarter = params_of(b, l, s, k, four) - fixed;
 
 		if (s->sharding == SHARDING_NONE) {
 			r->all[k] = half / N;
 			continue;
 		}
-		r->own[k] = (half - quarter) / (N / 4);
-		r->all[k] = (half - r->own[k] * (N / 2)) / N;
+		r->own[k] = (half - owned) / (N / 4);
+		r->shard[k] = (owned - quarter) / (N / 4);
+		r->all[k] = (half - (r->own[k] + r->shard[k]) * (N / 2)) / N;
 	}
 	r->slot = (params_of(b, l, s, -1, two) - fixed) / N;
 	r->known = true;
@@ -315,14 +320,16 @@ held_bytes(const struct rates *r, const struct layout *l, const struct train_sha
 	const int64_t count[KINDS] = { x->holds.matrices, x->holds.experts, x->holds.rest },
 		      ranks[KINDS] = { layout_shard_ranks(l), layout_expert_shard_ranks(l),
 			      layout_shard_ranks(l) };
+	int64_t sharing = layout_state_instances(l);
 	uint64_t bytes = 0;
 
 	for (int k = 0; k < KINDS; k++) {
-		int64_t own = s->sharding == SHARDING_NONE ? count[k] : count[k] / ranks[k],
+		int64_t shard = s->sharding == SHARDING_NONE ? count[k] : count[k] / ranks[k],
 			layer = count[k] / (x->layers ? x->layers : 1),
 			turns = int64_min(count[k], BUCKET_SLOTS * layer);
 
-		bytes += r->all[k] * (uint64_t)count[k] + r->own[k] * (uint64_t)own +
+		bytes += r->all[k] * (uint64_t)count[k] + r->shard[k] * (uint64_t)shard +
+		    r->own[k] * (uint64_t)(shard / sharing) +
 		    r->slot * (uint64_t)(k == KINDS - 1 ? count[k] : turns);
 	}
 	return bytes;
@@ -339,7 +346,7 @@ acts_of(struct bounds *b, const struct layout *l, const struct train_shape *s, i
 		(int)s->micro_batch_size, (int)s->recompute.granularity,
 		l->pipeline_model_parallel_size == 1 ? 0 : 1 + (stage > 0), any };
 	struct acts *a = table_get(&b->acts, key);
-	struct bucket none = { .data_ranks = 1 };
+	struct bucket none = { .data_ranks = 1, .owners = 1 };
 	struct shards shards = { .num_buckets = 1, .bucket = &none };
 	struct train_shape plain = *s;
 	struct memory_plan m;

@@ -97,6 +97,8 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 	if (in->keep_sharding &&
 	    run_check_instances(in->typed.optimizer_instances, in->shape.sharding, e) < 0)
 		return -1;
+	if (in->keep_sharding)
+		run_join_instances(&in->typed, in->shape.sharding);
 	if (opt_given(p, "tensor-model-parallel-size"))
 		in->tensor = cfg->run.layout.tensor_model_parallel_size;
 	if (opt_given(p, "context-parallel-size"))

@@ -22,6 +22,7 @@ way_layout(const struct way *w, struct layout *l)
 		.expert_model_parallel_size = w->expert_ranks,
 		.expert_tensor_parallel_size = w->expert_slices,
 		.optimizer_instances = w->instances,
+		.outer_sharding = w->outer_sharding,
 		.sequence_parallel = w->rows };
 }
 
@@ -198,7 +199,8 @@ ways_each(const struct search_input *in, struct refusal refusals[SEARCH_REFUSALS
 		for (int64_t p = 1; p <= layers + 1 && t * p <= in->world_size; p++) {
 			struct way w = { .tensor = (int)t,
 				.pipeline = (int)p,
-				.instances = (int)in->typed.optimizer_instances };
+				.instances = (int)in->typed.optimizer_instances,
+				.outer_sharding = in->typed.outer_sharding };
 
 			if (in->world_size % (t * p) == 0 && (!in->pipeline || p == in->pipeline))
 				each_context(&k, &w, in->world_size / (t * p));

@@ -275,12 +275,15 @@ take_shards(struct memory_plan *m, const struct rank *r)
 	m->optim_matrices = shards_optim_elements(&m->shards, true, m->sharded);
 	m->optim_elements = m->optim_device =
 	    m->optim_matrices + shards_optim_elements(&m->shards, false, m->sharded);
+	m->shard_elements = m->sharded
+	    ? shards_shard_elements(&m->shards, true) + shards_shard_elements(&m->shards, false)
+	    : m->optim_elements;
 	device = (1 - r->shape->optimizer_offload) * (double)m->shards.elements;
 	for (int k = 0; k < m->shards.num_buckets && !r->shape->forward_only; k++) {
 		const struct bucket *b = &m->shards.bucket[k];
 
 		if ((double)b->first + (double)b->count / 2 >= device) {
-			m->optim_device = memory_optim_part(m, k).in_shard;
+			m->optim_device = memory_optim_part(m, k).in_optim;
 			break;
 		}
 	}
@@ -430,6 +433,7 @@ take_rank(struct memory_plan *m, const struct rank *r, const struct sizes *z)
 		.shards = &m->shards,
 		.rule = m->rule,
 		.optim_elements = m->optim_elements,
+		.shard_elements = m->shard_elements,
 		.optim_matrices = m->optim_matrices,
 		.optim_device = m->optim_device,
 		.staging = memory_staging_slot(m),

@@ -65,6 +65,7 @@ struct memory_plan {
 	 * owner, and of those the ones in buckets of layers */
 	bool sharded;
 	int64_t optim_elements, optim_matrices;
+	int64_t shard_elements; /* of the largest shards, where something is sharded; or of all */
 	/* of them, in their order, those that the device updates; the host updates the rest */
 	int64_t optim_device;
 	/* the rule whose states BUF_STATE and later buffers hold, or NULL */

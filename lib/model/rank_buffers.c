@@ -32,11 +32,11 @@ state_weights(struct buffer_list *to, const struct sizes *z, const struct rank_s
 	const struct buffer_row rows[] = {
 		{ "messages of stages", BUF_RECEIVE, RUN, overlap, RESIDUAL,
 		    { 2 * z->rows, z->hidden } },
-		{ "weights", BUF_WEIGHTS, RUN, true, ACT, { parts ? has->optim_elements : all } },
+		{ "weights", BUF_WEIGHTS, RUN, true, ACT, { parts ? has->shard_elements : all } },
 		{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, shared && parts, ACT,
 		    { slot_elements } },
 		{ "main gradients", BUF_GRADS, RUN, trains, GRADS,
-		    { grads ? has->optim_elements : all } },
+		    { grads ? has->shard_elements : all } },
 		{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, reduces && grads, COMPUTE,
 		    { slot_elements } },
 		{ "narrow gradients", BUF_BF16_GRADS, RUN, reduces && in_8, BF16, { largest } },

@@ -999,7 +999,7 @@ test_average(void)
 	CHECK(memory_buffer(&with, BUF_STAGING_RING)->bytes ==
 	    2 * sizeof(float) * (uint64_t)(with.shards.largest / 4));
 	for (; memory_bucket_chunk(&with, &p); own += p.part.count)
-		CHECK(p.part.in_shard == own &&
+		CHECK(p.part.in_optim == own &&
 		    2 * (uint64_t)p.part.count * sizeof(float) <=
 			memory_buffer(&with, BUF_STAGING_RING)->bytes);
 	CHECK(own == with.optim_elements);

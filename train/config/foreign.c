@@ -128,7 +128,6 @@ static const char one_ckpt[] = "checkpoints have one format, whole and independe
 static const char one_level[] =
     "give --cp-comm-type a2a or all_gather: context ranks have one level";
 static const char one_model[] = "there is one model code";
-static const char one_shard[] = "instances hold equal states, as with no_shard";
 static const char only_speed[] = "changes only speed";
 static const char overlapped[] = "copies always overlap the update by the host";
 static const char padded[] = "rows of 8-bit GEMMs are padded where they must be";

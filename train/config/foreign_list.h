@@ -189,7 +189,7 @@
 	DO(NOTE, "enable-cuda-graph", 0, graphs) DO(NOTE, "enable-experimental", 0, one_model) \
 	DO(NOTE, "enable-expert-tensor-parallelism", 0, etp) \
 	DO(NOTE, "enable-ft-package", 0, watch) \
-	DO(NOTE, "enable-full-sharding-in-hsdp", 0, one_shard) \
+	DO(ALIAS, "enable-full-sharding-in-hsdp", 0, "--outer-dp-sharding-strategy optim") \
 	DO(SCOPE, "enable-gpt-oss", 0, post_training) DO(MATHS, "enable-mhc-connections", 0, mhc) \
 	DO(LACKS, "enable-msc", 0, storage) DO(NOTE, "enable-one-logger", 0, watch) \
 	DO(NOTE, "enable-zbh1-exact-semantics", 0, zero_bubble) \
@@ -585,7 +585,6 @@
 	DO(NOTE, "one-logger-run-name", 1, watch) DO(NOTE, "onnx-safe", OPT_MAYBE, one_model) \
 	DO(NOTE, "optimizer-cuda-graph", 0, graphs) DO(NOTE, "otel-enabled", 0, watch) \
 	DO(NOTE, "otel-service-name", 1, watch) DO(NOTE, "otel-span-groups", 1, watch) \
-	DO(NOTE, "outer-dp-sharding-strategy", 1, one_shard) \
 	DO(SCOPE, "output-bert-embeddings", 0, retrieval) \
 	DO(SCOPE, "output-every-n-results", 1, serving) \
 	DO(SCOPE, "output-logit-dtype", 1, serving) DO(LACKS, "output-path", 1, generate) \

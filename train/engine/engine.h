@@ -115,6 +115,9 @@ struct tensor engine_experts(const struct engine *e, bool grad, int layer, int f
 /* The part of a bucket, and of a shard, that this rank's optimizer owns. */
 struct part engine_optim_part(const struct engine *e, int bucket);
 struct part engine_optim_part_of(const struct engine *e, const struct shard *s);
+/* The part of a bucket whose weights and gradients the rank holds where they are sharded: with
+ * instances that share the optimizer's state more than its own. */
+struct part engine_shard(const struct engine *e, int bucket);
 /* An own part of the flat order, in a buffer that holds all elements or only the own ones; without
  * data where the rank has no such buffer. Masters, low bits and states of a part that the host
  * updates lie there. */
