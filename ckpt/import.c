@@ -10,6 +10,7 @@
 struct import_config {
 	const char *model;           /* config.json of a source without it; NULL: not given */
 	int64_t vocab_size;          /* of a source that has not recorded it; 0: not given */
+	int64_t mtp_num_layers;      /* that predict later tokens */
 	int dtype;                   /* of copy_dtypes */
 	bool force, allow_nonfinite; /* allow: NaN and infinity are noted, not refused */
 };
@@ -36,6 +37,14 @@ static const struct opt import_opts[] = {
 	    .unit = "TOKENS",
 	    .help = "tokens of a Megatron-LM model whose run has not recorded them; the rows of "
 		    "padding after them are dropped" },
+	{ .name = "mtp-num-layers",
+	    .type = OPT_INT,
+	    .off = offsetof(struct import_config, mtp_num_layers),
+	    .max = MODEL_MTP_MAX,
+	    .def = "0",
+	    .unit = "N",
+	    .help = "read so many of the layers of a Hugging Face directory that predict later "
+		    "tokens, which are left out otherwise" },
 	FLAG(struct import_config, "allow-nonfinite", allow_nonfinite,
 	    "import NaN and infinity, with a note for each such tensor"),
 	FLAG(
@@ -69,6 +78,8 @@ run_import(const struct opt_parse *p, int argc, char **argv, struct err *e)
 		return CLI_FAILED;
 	if (s->kind == &source_ckpt)
 		rc = err_set(e, "'%s' is a checkpoint already; mckpt reshard rewrites it", argv[0]);
+	else if (source_predict(s, c->mtp_num_layers, e) < 0)
+		rc = CLI_FAILED;
 	else if (c->vocab_size)
 		rc = source_set_vocab(s, c->vocab_size, e);
 	else if (s->padded_vocab)

@@ -126,6 +126,9 @@ int source_set_vocab(struct source *s, int64_t tokens, struct err *e);
 /* Has queries and keys of a Hugging Face directory read as those of a model that rotates pairs as c
  * does. Of another source nothing changes. */
 void source_rotate_as(struct source *s, const struct model_config *c);
+/* Has so many of the layers of a Hugging Face directory read that predict later tokens, which else
+ * are left out with a note. Of another source nothing changes; -1 where there are fewer. */
+int source_predict(struct source *s, int64_t layers, struct err *e);
 /* Whether a part is of the model's parameters: of no state, and not of the run. */
 bool source_is_weight(const struct source *s, const struct source_part *p);
 /* The tensor of the run with this name; NULL: it has none. */

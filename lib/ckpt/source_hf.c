@@ -25,6 +25,7 @@ struct hf_source {
 	struct config_rest rest;
 	struct hf_names names;
 	struct hfdir *dir;
+	size_t notes; /* bytes of those before the tensors' */
 };
 
 /* No run has been: mckpt import makes a checkpoint of iteration 0. */
@@ -110,6 +111,34 @@ tied_copy(const struct hf_source *h, const struct hfdir_tensor *t)
 	return table && hfdir_same(table, t) ? 1 : -1;
 }
 
+/* For a second copy of a table in a layer that predicts later tokens, and is read, likewise. */
+static int
+repeated(const struct hf_source *h, const struct hfdir_tensor *t)
+{
+	static const char *const copies[][2] = { { "embed_tokens.weight",
+						     "embedding.word_embeddings.weight" },
+		{ "shared_head.head.weight", "output_layer.weight" } };
+	const struct model_config *c = &h->s.config;
+
+	for (int64_t i = c->num_layers; i < model_end(c); i++)
+		for (int k = 0; k < 2; k++) {
+			bool tied = !c->untie_embeddings_and_output_weights;
+			const struct param *p = source_param(&h->s, copies[tied ? 0 : k][1]);
+			struct family_place place;
+			char name[HF_NAME];
+
+			snprintf(
+			    name, sizeof name, "model.layers.%lld.%s", (long long)i, copies[k][0]);
+			if (find_name(h, name) != t || !p ||
+			    family_place(&h->family, c, p, &place, NULL) < 0)
+				continue;
+			return find_name(h, place.name) && hfdir_same(find_name(h, place.name), t)
+			    ? 1
+			    : -1;
+		}
+	return 0;
+}
+
 /* Entries are compared by address. */
 static int
 compare_pointers(const void *a, const void *b)
@@ -145,10 +174,17 @@ static void
 take_unused(struct hf_source *h, const struct hfdir_tensor *t, struct passed *p)
 {
 	enum hf_class class = hf_class_of(t->name, &h->s.config, &h->rest);
-	int tied = tied_copy(h, t);
+	int tied = tied_copy(h, t), again = repeated(h, t);
 
-	if (tied > 0)
+	if (tied > 0 || again > 0)
 		return;
+	if (again < 0) {
+		source_problem(&h->s,
+		    "tensor '%s' differs from the table that layers which predict later tokens "
+		    "share with the model",
+		    t->name);
+		return;
+	}
 	p->tensors[class]++;
 	p->bytes[class] += t->bytes;
 	if (tied < 0)
@@ -335,10 +371,35 @@ open_directory(const char *path, struct err *e)
 	source_set_model(s);
 	s->num_tensors = hfdir_count(h->dir);
 	s->num_files = hfdir_num_files(h->dir);
+	h->notes = s->notes.len;
 	choose_prefixes(h);
 	choose_names(h);
 	check(h);
 	return s;
+}
+
+int
+source_predict(struct source *s, int64_t layers, struct err *e)
+{
+	struct hf_source *h = (struct hf_source *)s;
+
+	if (s->kind != &source_hf || layers == s->config.mtp_num_layers)
+		return 0;
+	if (layers > h->rest.num_mtp_layers)
+		return err_at(e, s->path, 0,
+		    "has %lld layers that predict later tokens, not %lld (--mtp-num-layers)",
+		    (long long)h->rest.num_mtp_layers, (long long)layers);
+	s->config.mtp_num_layers = layers;
+	free(s->param);
+	str_clear(&s->options);
+	str_clear(&s->problems);
+	s->num_problems = 0;
+	s->notes.len = h->notes;
+	if (s->notes.buf)
+		s->notes.buf[s->notes.len] = '\0';
+	source_set_model(s);
+	check(h);
+	return 0;
 }
 
 /* The entry, when it can be read as the part; such a directory holds weights alone, each once. */

@@ -396,6 +396,16 @@ differs(const struct family *f, const struct str *differences, struct err *e)
 		err_set(e, "%s has %.*s, not %.*s", f->model_type, said_len, said, mine_len, mine);
 }
 
+static bool
+has_name(const struct family *f, const char *in_layer)
+{
+	const struct family_name *n = f->names;
+
+	while (n->hf && strcmp(n->name, in_layer) != 0)
+		n++;
+	return n->hf;
+}
+
 /*
  * In how many options the config.json that a family would write says something else than the
  * model; the reason is the first of them. INT_MAX when the family refuses what it would write.
@@ -416,6 +426,9 @@ distance(const struct family *f, const struct model_config *c, struct err *e)
 		/* family_place makes halves of pairs, and not the reverse */
 		if (!f->interleaved)
 			said.rotary_interleaved = c->rotary_interleaved;
+		/* nor are layers read that predict later tokens, unless they are asked for */
+		if (has_name(f, "eh_proj.weight"))
+			said.mtp_num_layers = c->mtp_num_layers;
 		model_weight_differences(c, &said, &differences);
 		for (size_t i = 0; i < differences.len; i++)
 			n += differences.buf[i] == '\n';
@@ -548,7 +561,8 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	if (!mine)
 		return err_set(e, "%s has no name for '%s'", f->model_type, p->name);
 	memset(out, 0, sizeof *out);
-	param_name(mine->hf, (const int[2]){ p->layer, p->expert }, out->name, sizeof out->name);
+	param_name(mine->hf, (const int[2]){ p->layer - (p->layer > c->num_layers), p->expert },
+	    out->name, sizeof out->name);
 	out->ndim = p->ndim;
 	memcpy(out->shape, p->shape, sizeof out->shape);
 	out->slice = slice_whole(p->ndim, p->shape);

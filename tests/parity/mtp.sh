@@ -44,3 +44,45 @@ within 1e-14 "$difference" || fail "losses without weight move the model by $dif
 difference=$(gap lm_loss one.jsonl none.jsonl) || true
 ! within 1e-14 "$difference" || fail "losses of later tokens do not reach the model"
 echo "losses of later tokens count by their factor"
+
+# A published directory has the losses that transformers gives it (tests/golden/mtp.py). Weights of
+# later losses are F32, as masks are.
+golden=$TOP/tests/golden/mtp
+mtok -q -o one_sample --tokenizer-type NullTokenizer --vocab-size 41 "$golden/tokens.jsonl"
+model="--model $golden --mtp-num-layers 2 --data-path one_sample_text_document --split 1,0,0
+	--seq-length 16 --tokenizer-type NullTokenizer --vocab-size 41 --global-batch-size 1
+	--train-iters 1 --lr 1e-3 --eval-iters 0 --num-threads 1 --fp64"
+mckpt import --mtp-num-layers 2 "$golden" imported >log 2>&1 || fail "mckpt import"
+for from in "$golden" imported; do
+	rm -f golden.jsonl
+	train 1 --pretrained-checkpoint "$from" --metrics-file golden.jsonl
+	for key in lm_loss mtp_1_loss mtp_2_loss; do
+		difference=$(gap $key golden.jsonl "$golden/losses.json") || fail "no $key"
+		case $key in lm_loss) limit=1e-12 ;; *) limit=1e-7 ;; esac
+		within $limit "$difference" || fail "$from: $key is $difference off transformers'"
+	done
+done
+mexport imported exported >log 2>&1 || fail "mexport"
+mexport --check imported exported >log 2>&1 || fail "mexport --check"
+mckpt import --mtp-num-layers 2 exported twice >log 2>&1 || fail "mckpt import of the export"
+same_tensors "imported, exported and imported again" imported twice
+mckpt import "$golden" without >log 2>&1 || fail "mckpt import without these layers"
+grep -q 'not read: [0-9]* tensors .* of layers that predict later tokens (MTP)$' log ||
+	fail "layers are left out without a note"
+! mckpt import --mtp-num-layers 3 "$golden" more 2>log || fail "a third layer is read"
+grep -qx "mckpt: $golden: has 2 layers that predict later tokens, not 3 (--mtp-num-layers)" log ||
+	fail "the message"
+
+# A table that such a layer repeats is that of the model.
+cp -R "$golden" other_table
+file=other_table/model.safetensors
+header=$(od -A n -t u8 -N 8 "$file" | tr -d ' ')
+table=model.layers.3.shared_head.head.weight
+at=$(head -c $((8 + header)) "$file" | tail -c "$header" |
+	sed -n "s/.*\"$table\":{[^}]*\"data_offsets\":\[\([0-9]*\),.*/\1/p")
+printf '\001' | dd of="$file" bs=1 seek=$((8 + header + at)) conv=notrunc 2>log
+! mckpt import --mtp-num-layers 2 other_table more 2>log || fail "another table is read"
+grep -q "'$table' differs from the table that layers which" log ||
+	fail "the message of another table"
+mckpt import other_table ignored >log 2>&1 || fail "a layer that is left out is looked at"
+echo "the losses are those of transformers, and exports are what was imported"

@@ -7,9 +7,9 @@
  * params_norm, lr, decoupled_lr, weight_decay, loss_scale, skipped, tokens_per_second,
  * tflops_per_rank, ceiling_share, joules, watts_per_rank, load_balancing_loss, router_z_loss,
  * router_entropy, max_expert_load, expert_rounds, max_rank_load, dropped_rows, planned_bytes,
- * used_bytes, seconds, data_wait_seconds, exposed_data_comm_ms, exposed_tensor_comm_ms,
- * exposed_context_comm_ms, exposed_pipeline_comm_ms, time; one per evaluation: iteration, split,
- * set (of several), lm_loss,
+ * used_bytes, seconds,
+ * data_wait_seconds, exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_context_comm_ms,
+ * exposed_pipeline_comm_ms, time; one per evaluation: iteration, split, set (of several), lm_loss,
  * ppl; one per figure of a task: iteration, task, metric, value, stderr, samples; one per corpus at
  * log steps, and one per layer with experts (layer, expert_load); one per
  * rewind; and one where a run resumes (resumed_on_ranks) and where it is stopped (stopped_by).

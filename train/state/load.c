@@ -424,7 +424,8 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 
 	if (w)
 		source_rotate_as(w, &c->plan.model);
-	if (w && (!w->padded_vocab || source_set_vocab(w, c->plan.model.vocab_size, err) == 0) &&
+	if (w && source_predict(w, c->plan.model.mtp_num_layers, err) == 0 &&
+	    (!w->padded_vocab || source_set_vocab(w, c->plan.model.vocab_size, err) == 0) &&
 	    source_require(w, err) == 0 && train_same_model(c, w->path, &w->config, err) == 0)
 		rc = 0;
 	if (rc == 0 && e->rank == 0) {

@@ -3,8 +3,8 @@
  * but the first layers, of which a token is sent to those with the highest sigmoids in the best
  * groups, and shared ones
  *
- * Layers that predict later tokens are left out. Source: the config, the model and the tensor names
- * of DeepseekV3ForCausalLM in huggingface/transformers.
+ * Layers that predict later tokens are read where they are asked for (source_predict). Source: the
+ * config, the model and the tensor names of DeepseekV3ForCausalLM in huggingface/transformers.
  */
 #include "lib/model/family/rows.h"
 
@@ -17,6 +17,7 @@
 static const struct family_name names[] = {
 	NAMES_LATENTS,
 	NAMES_CORRECTION,
+	NAMES_MTP,
 	NAMES_QWEN_EXPERTS,
 	NAMES_ENDS,
 };
@@ -24,6 +25,7 @@ static const struct family_name names[] = {
 static const struct family_name stacked[] = {
 	NAMES_LATENTS,
 	NAMES_CORRECTION,
+	NAMES_MTP,
 	NAMES_STACKED_EXPERTS,
 	NAMES_ENDS,
 };
@@ -68,9 +70,10 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 static void
 write_rest(const struct model_config *c, struct str *out)
 {
-	str_adds(out,
+	str_addf(out,
 	    ",\n  \"scoring_func\": \"sigmoid\",\n  \"topk_method\": \"noaux_tc\""
-	    ",\n  \"num_nextn_predict_layers\": 0");
+	    ",\n  \"num_nextn_predict_layers\": %lld",
+	    (long long)c->mtp_num_layers);
 	family_write_latents(c, out);
 }
 

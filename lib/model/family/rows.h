@@ -15,6 +15,12 @@
 	{ "decoder.final_layernorm.weight", "model.norm.weight", false }, \
 	{ "output_layer.weight", "lm_head.weight", false }, \
 	{ NULL, NULL, false }
+/* Of layers that predict later tokens, which are numbered on from the model's. */
+#define NAMES_MTP \
+	{ "enorm.weight", "model.layers.%d.enorm.weight", false }, \
+	{ "hnorm.weight", "model.layers.%d.hnorm.weight", false }, \
+	{ "eh_proj.weight", "model.layers.%d.eh_proj.weight", false }, \
+	{ "final_layernorm.weight", "model.layers.%d.shared_head.norm.weight", false }
 #define NAMES_NORMS \
 	{ "input_layernorm.weight", "model.layers.%d.input_layernorm.weight", false }, \
 	{ "pre_mlp_layernorm.weight", "model.layers.%d.post_attention_layernorm.weight", false }
