@@ -11,6 +11,7 @@
 #define BLOCKS(DO) \
 	DO(embedding) \
 	DO(attention) \
+	DO(delta) \
 	DO(mlp) \
 	DO(moe) \
 	DO(head)
