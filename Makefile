@@ -340,6 +340,9 @@ parity-hosts: tests
 	@B=$(B) ALL=1 ONLY=parity/comm sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=parity/sent sh tests/run.sh parity
 	@B=$(B) ALL=1 ONLY=parity/peers sh tests/run.sh parity
+# 16 ranks in five layouts on 1, 2, 4 and 16 hosts and two of network namespaces; in instances.
+hosts-matrix: tests
+	@B=$(B) ALL=16 ONLY=pretended sh tests/run.sh parity
 # Mistakes in sums and messages between hosts, each of which a test must find.
 hosts-mutants: all tests
 	@B=$(B) sh tests/parity/mutants/mutants.sh $(MUTANTS)
@@ -465,7 +468,7 @@ compile_commands.json:
 clean:
 	rm -rf build build-*
 help:
-	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all  parity-hosts  hosts-mutants' \
+	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all  parity-hosts  hosts-matrix  hosts-mutants' \
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-aarch64  test-gpu  faults N=1000  sim' \
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR FAMILY=  test-tokenizers PYTHON= N=10000  test-boards PYTHON=  test-surgery PYTHON= MEGATRON=DIR GOLDEN=DIR' \
 		' test-mutations PYTHON= FAMILY=  test-kinds PYTHON= KIND=  test-tasks PYTHON= TOKENIZERS=DIR' \
@@ -480,7 +483,7 @@ help:
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
-.PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all parity-hosts hosts-mutants \
+.PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all parity-hosts hosts-matrix hosts-mutants \
 	test-golden test-porting test-hf test-mutations test-kinds test-tasks test-tokenizers test-megatron test-surgery test-boards test-extend \
 	test-aarch64 test-gpu faults sim sim-rate \
 	sim-mutants sim-mutants-made lint format fuzz bench published \

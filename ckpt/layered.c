@@ -199,7 +199,7 @@ find_origin(const struct derived *d, const struct source_part *p, struct derived
 	int i;
 
 	if (of.layer >= d->s.config.num_layers)
-		of.layer = (int)old->config.num_layers;
+		of.layer += (int)(old->config.num_layers - d->s.config.num_layers);
 	else if (of.layer >= 0)
 		of.layer = layered_of(d)->layer[of.layer];
 	i = source_index(old, &of);

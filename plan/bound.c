@@ -21,7 +21,7 @@ enum { KINDS = 3 };
 struct rates {
 	int key[TABLE_KEY];
 	bool known;
-	uint64_t all[KINDS], own[KINDS], slot;
+	uint64_t all[KINDS], shard[KINDS], own[KINDS], slot;
 };
 
 void
@@ -76,7 +76,7 @@ held_of(const struct bounds *b, const struct layout *l, const struct param *p)
 static void
 add_layers(const struct bounds *b, const struct layout *l, struct layer_holdings *h)
 {
-	int64_t layers = b->model->num_layers + 2;
+	int64_t layers = model_end(b->model) + 2;
 
 	h->before = mem_zalloc((size_t)layers + 1, sizeof *h->before);
 	for (int i = 0; i < b->table.num_params; i++) {
@@ -142,15 +142,15 @@ own_of(const struct holding *x, const struct layout *l, bool sharded)
 {
 	if (!sharded)
 		return elements_of(x);
-	return (x->matrices + x->rest) / layout_shard_ranks(l) +
-	    x->experts / layout_expert_shard_ranks(l);
+	return ((x->matrices + x->rest) / layout_shard_ranks(l) +
+		   x->experts / layout_expert_shard_ranks(l)) /
+	    layout_state_instances(l);
 }
 
 static bool
 has_copy(const struct bounds *b, const struct layout *l)
 {
-	return l->pipeline_model_parallel_size > 1 &&
-	    !b->model->untie_embeddings_and_output_weights;
+	return l->pipeline_model_parallel_size > 1 && model_table_at_ends(b->model);
 }
 
 /* What each stage holds, of [p] stages. */
@@ -163,8 +163,8 @@ fill_stages(const struct bounds *b, const struct layout *l, const struct layer_h
 
 	for (int i = 0; i < n; i++) {
 		struct bound_stage *s = &stage[i % p];
-		struct holding x =
-		    between(h, i == 0 ? -1 : first, first + l->split[i] + (i == n - 1));
+		struct holding x = between(h, i == 0 ? -1 : first,
+		    i == n - 1 ? model_end(b->model) + 1 : first + l->split[i]);
 
 		if (i < p)
 			*s = (struct bound_stage){ .least = l->split[i] };
@@ -267,26 +267,30 @@ params_of(struct bounds *b, const struct layout *l, const struct train_shape *s,
 	return bytes;
 }
 
-/* What elements take is linear in those that are held and those that are owned: two divisions of as
- * many elements give both. */
+/* What elements take is linear in those that are held, those of shards and those that are owned:
+ * three divisions of as many elements give all. */
 static void
 find_rates(struct bounds *b, const struct layout *l, const struct train_shape *s, struct rates *r)
 {
 	enum { N = 1 << 20 };
-	const struct bucket none = { .data_ranks = 1 }, two = { .count = N, .data_ranks = 2 },
-			    four = { .count = N, .data_ranks = 4 };
+	const struct bucket none = { .data_ranks = 1, .owners = 1 },
+			    two = { .count = N, .data_ranks = 2, .owners = 2 },
+			    both = { .count = N, .data_ranks = 2, .owners = 4 },
+			    four = { .count = N, .data_ranks = 4, .owners = 4 };
 	uint64_t fixed = params_of(b, l, s, 0, none);
 
 	for (int k = 0; k < KINDS; k++) {
 		uint64_t half = params_of(b, l, s, k, two) - fixed,
+			 owned = params_of(b, l, s, k, both) - fixed,
 			 quarter = params_of(b, l, s, k, four) - fixed;
 
 		if (s->sharding == SHARDING_NONE) {
 			r->all[k] = half / N;
 			continue;
 		}
-		r->own[k] = (half - quarter) / (N / 4);
-		r->all[k] = (half - r->own[k] * (N / 2)) / N;
+		r->own[k] = (half - owned) / (N / 4);
+		r->shard[k] = (owned - quarter) / (N / 4);
+		r->all[k] = (half - (r->own[k] + r->shard[k]) * (N / 2)) / N;
 	}
 	r->slot = (params_of(b, l, s, -1, two) - fixed) / N;
 	r->known = true;
@@ -316,14 +320,16 @@ held_bytes(const struct rates *r, const struct layout *l, const struct train_sha
 	const int64_t count[KINDS] = { x->holds.matrices, x->holds.experts, x->holds.rest },
 		      ranks[KINDS] = { layout_shard_ranks(l), layout_expert_shard_ranks(l),
 			      layout_shard_ranks(l) };
+	int64_t sharing = layout_state_instances(l);
 	uint64_t bytes = 0;
 
 	for (int k = 0; k < KINDS; k++) {
-		int64_t own = s->sharding == SHARDING_NONE ? count[k] : count[k] / ranks[k],
+		int64_t shard = s->sharding == SHARDING_NONE ? count[k] : count[k] / ranks[k],
 			layer = count[k] / (x->layers ? x->layers : 1),
 			turns = int64_min(count[k], BUCKET_SLOTS * layer);
 
-		bytes += r->all[k] * (uint64_t)count[k] + r->own[k] * (uint64_t)own +
+		bytes += r->all[k] * (uint64_t)count[k] + r->shard[k] * (uint64_t)shard +
+		    r->own[k] * (uint64_t)(shard / sharing) +
 		    r->slot * (uint64_t)(k == KINDS - 1 ? count[k] : turns);
 	}
 	return bytes;
@@ -340,7 +346,7 @@ acts_of(struct bounds *b, const struct layout *l, const struct train_shape *s, i
 		(int)s->micro_batch_size, (int)s->recompute.granularity,
 		l->pipeline_model_parallel_size == 1 ? 0 : 1 + (stage > 0), any };
 	struct acts *a = table_get(&b->acts, key);
-	struct bucket none = { .data_ranks = 1 };
+	struct bucket none = { .data_ranks = 1, .owners = 1 };
 	struct shards shards = { .num_buckets = 1, .bucket = &none };
 	struct train_shape plain = *s;
 	struct memory_plan m;
@@ -418,7 +424,7 @@ bound_memory_any(struct bounds *b, const struct layout *l, const struct train_sh
 	int64_t p = l->pipeline_model_parallel_size;
 	struct train_shape few = *s;
 	struct layout one = *l;
-	struct bound_stage x = { .holds = between(h, -1, b->model->num_layers + 1) };
+	struct bound_stage x = { .holds = between(h, -1, model_end(b->model) + 1) };
 
 	x.holds.matrices /= p;
 	x.holds.experts /= p;

@@ -26,6 +26,7 @@ struct search_input {
 	/* every plan has these of the shape: sharding, the form of context ranks, recomputation,
 	 * activations on the host, the types and the place of what the optimizer keeps */
 	bool keep_sharding, keep_form, keep_recompute, keep_offload, keep_optimizer;
+	bool keep_outer_sharding;   /* and this of the layout */
 	struct split_options split; /* of every plan, if any is given */
 	bool overlap_p2p;
 	int64_t top; /* plans that are wanted; 0: all that fit */

@@ -84,6 +84,7 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		.keep_sharding = opt_given(p, "data-parallel-sharding-strategy") ||
 		    cfg->run.use_distributed_optimizer || cfg->run.use_megatron_fsdp ||
 		    cfg->run.use_torch_fsdp2,
+		.keep_outer_sharding = opt_given(p, "outer-dp-sharding-strategy"),
 		.keep_form = opt_given(p, "cp-comm-type"),
 		.keep_recompute =
 		    opt_given(p, "recompute-granularity") || cfg->run.recompute_activations,
@@ -97,6 +98,8 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 	if (in->keep_sharding &&
 	    run_check_instances(in->typed.optimizer_instances, in->shape.sharding, e) < 0)
 		return -1;
+	if (in->keep_sharding)
+		run_join_instances(&in->typed, in->shape.sharding);
 	if (opt_given(p, "tensor-model-parallel-size"))
 		in->tensor = cfg->run.layout.tensor_model_parallel_size;
 	if (opt_given(p, "context-parallel-size"))

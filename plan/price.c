@@ -193,14 +193,18 @@ ranks_along(const struct run_case *r, unsigned axes)
 }
 
 /* An exchange of data ranks: weights are gathered in an instance; gradients that are kept are
- * summed in one, and once a step over the ranks with equal shards; others over all ranks, and those
- * with equal shards gather them. Source: docs/parallelism.md 5. */
+ * summed in one, and once a step over the ranks with equal shards, which gather the sums, or where
+ * they share the optimizer's state the weights; others over all ranks, and those with equal shards
+ * gather them. Source: docs/parallelism.md 5. */
 static double
 among_data(const struct run_case *r, const struct operation *o, struct ranks all)
 {
 	int64_t instances = layout_instances(r->layout), shards = all.size / instances;
 	double own = fmin(all.inside, (double)shards), equal = fmax(1, all.inside / (double)shards),
-	       part = o->bytes / (double)shards;
+	       part = o->bytes / (double)shards,
+	       back = layout_state_instances(r->layout) == 1 ? 1
+							     : (double)dtype_size(r->shape->dtype) /
+		(double)dtype_size(memory_compute(r->shape->dtype));
 
 	if (instances == 1)
 		return ring(r, all.size, all.inside, o->bytes);
@@ -208,7 +212,7 @@ among_data(const struct run_case *r, const struct operation *o, struct ranks all
 		return ring(r, shards, own, o->bytes);
 	if (r->shape->sharding >= SHARDING_GRADS)
 		return ring(r, shards, own, o->bytes) +
-		    2 * ring(r, instances, equal, part) / (double)o->count;
+		    (1 + back) * ring(r, instances, equal, part) / (double)o->count;
 	return ring(r, all.size, all.inside, o->bytes) + ring(r, instances, equal, part);
 }
 

@@ -46,8 +46,10 @@ last_sharding(const struct search_input *in, const struct layout *l)
 static enum sharding
 first_sharding(const struct search_input *in, const struct layout *l)
 {
-	return layout_instances(l) > 1 && !in->typed.optimizer_instances ? SHARDING_GRADS
-									 : SHARDING_OPTIM;
+	bool instances = layout_instances(l) > 1,
+	     chosen = !in->typed.optimizer_instances || layout_state_instances(l) > 1;
+
+	return instances && chosen ? SHARDING_GRADS : SHARDING_OPTIM;
 }
 
 int

@@ -145,6 +145,9 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	if (layout_instances(&c->layout) > 1)
 		str_addf(out, "num-distributed-optimizer-instances %lld\n",
 		    (long long)layout_instances(&c->layout));
+	if (layout_state_instances(&c->layout) > 1)
+		str_addf(out, "outer-dp-sharding-strategy %s\n",
+		    opt_outer_shardings[c->layout.outer_sharding]);
 	add_savings(in, c, out);
 	str_addf(out, "micro-batch-size %lld\nglobal-batch-size %lld\n",
 	    (long long)c->shape.micro_batch_size, (long long)in->global_batch_size);

@@ -22,6 +22,7 @@ way_layout(const struct way *w, struct layout *l)
 		.expert_model_parallel_size = w->expert_ranks,
 		.expert_tensor_parallel_size = w->expert_slices,
 		.optimizer_instances = w->instances,
+		.outer_sharding = w->outer_sharding,
 		.sequence_parallel = w->rows };
 }
 
@@ -101,7 +102,8 @@ legal(struct walk *k, const struct way *w)
 	return false;
 }
 
-/* One instance and one a host, or what was given. */
+/* One instance and one a host, or what was given. Those that are not given share the optimizer's
+ * state, which costs nothing. */
 static void
 each_instances(struct walk *k, struct way *w)
 {
@@ -117,9 +119,12 @@ each_instances(struct walk *k, struct way *w)
 	way_layout(w, &l);
 	l.optimizer_instances = hosts_of_data(&l, &where);
 	w->instances = (int)l.optimizer_instances;
+	if (!in->keep_outer_sharding)
+		w->outer_sharding = OUTER_OPTIM;
 	if (w->instances > 1 && layout_check_instances(&l, &in->model, &ignored) == 0)
 		each_batch(k, w);
 	w->instances = 0;
+	w->outer_sharding = in->typed.outer_sharding;
 }
 
 /* Sequence parallelism where it was typed or a model has experts, and else with and without. */
@@ -198,7 +203,8 @@ ways_each(const struct search_input *in, struct refusal refusals[SEARCH_REFUSALS
 		for (int64_t p = 1; p <= layers + 1 && t * p <= in->world_size; p++) {
 			struct way w = { .tensor = (int)t,
 				.pipeline = (int)p,
-				.instances = (int)in->typed.optimizer_instances };
+				.instances = (int)in->typed.optimizer_instances,
+				.outer_sharding = in->typed.outer_sharding };
 
 			if (in->world_size % (t * p) == 0 && (!in->pipeline || p == in->pipeline))
 				each_context(&k, &w, in->world_size / (t * p));

@@ -15,6 +15,7 @@ struct way {
 	int tensor, context, data, pipeline;
 	int expert_ranks, expert_slices; /* 0: not said */
 	int instances;                   /* of what is sharded */
+	int outer_sharding;              /* enum outer_sharding */
 	int micro_batch, num_microbatches;
 	bool rows; /* sequence parallelism */
 	enum context_form form;

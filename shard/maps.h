@@ -27,6 +27,13 @@ struct maps_config {
 	const char *step_schedule;
 };
 
+/* In which order the ranks of a run read its samples. */
+struct reading_config {
+	int64_t micro_batch_size;
+	int loader; /* enum sampler_type */
+	bool no_data_sharding;
+};
+
 /* Reads the file that lists the corpora, if an option names one, into c: once, since it may be a
  * pipe. The caller frees *text after the last use of c. */
 int shard_maps_load(struct maps_config *c, char **text, struct err *e);

@@ -83,6 +83,17 @@ extern const char *const shard_loaders[]; /* in the order of enum sampler_type *
 	{ .name = "step-batch-size-schedule", .type = OPT_STRING, MAPS(base, step_schedule), \
 	  .unit = "\"TOKENS:SIZE ...\"", \
 	  .help = "the batch by consumed tokens, as in training" }
+/* The rows of a struct reading_config. */
+#define READING(base, field) .off = (base) + offsetof(struct reading_config, field)
+#define READING_OPTS(base) \
+	{ .name = "dataloader-type", .type = OPT_CHOICE, READING(base, loader), \
+	  .choices = shard_loaders, .def = "single", \
+	  .help = "samples in order, or a permutation of them for each epoch" }, \
+	{ .name = "no-data-sharding", .type = OPT_FLAG, READING(base, no_data_sharding), \
+	  .help = "cyclic: all ranks share one permutation, instead of having a bucket each" }, \
+	{ .name = "micro-batch-size", .type = OPT_INT, READING(base, micro_batch_size), \
+	  .min = 1, .max = 1e9, .def = "1", .unit = "samples", \
+	  .help = "samples per micro batch of a rank" }
 #define MAPS_TOKENIZER_OPTS(base) \
 	{ .type = OPT_GROUP, .help = "The tokenizer in the names of the maps" }, \
 	{ .name = "tokenizer-class", .type = OPT_STRING, MAPS(base, tokenizer_class), \

@@ -15,7 +15,7 @@
 int
 shard_sample_check(const struct sample_config *c, struct err *e)
 {
-	int64_t b = c->micro_batch_size, d = c->data_parallel_size, uneven;
+	int64_t b = c->reading.micro_batch_size, d = c->data_parallel_size, uneven;
 	const struct tokenizer_spec *spec = &c->maps.spec;
 	struct batch_ramp ramp;
 
@@ -146,7 +146,7 @@ print_group(const struct walk *w)
 	for (int64_t rank = 0; rank < w->c->data_parallel_size; rank++) {
 		if (sampler_batch(w->s, w->consumed, rank, w->batch, NULL) < 0)
 			return -1;
-		for (int64_t i = 0; i < w->c->micro_batch_size; i++) {
+		for (int64_t i = 0; i < w->c->reading.micro_batch_size; i++) {
 			struct blend_corpus corpus;
 			struct sample_part part;
 			int k;
@@ -168,7 +168,7 @@ static void
 print_iterations(struct walk *w)
 {
 	const struct sample_config *c = w->c;
-	int64_t size = c->micro_batch_size * c->data_parallel_size;
+	int64_t size = c->reading.micro_batch_size * c->data_parallel_size;
 
 	fputs("iteration\tmicro_batch\trank\tsample\tdataset\tsequence\toffset\n", w->out);
 	for (int64_t i = 0; i < c->count && !ferror(w->out); i++) {
@@ -188,10 +188,10 @@ static int
 print_index(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
 {
 	struct sampler_config sc = {
-		.type = (enum sampler_type)c->loader,
-		.no_data_sharding = c->no_data_sharding,
+		.type = (enum sampler_type)c->reading.loader,
+		.no_data_sharding = c->reading.no_data_sharding,
 		.total = blend_count(b),
-		.micro_batch_size = c->micro_batch_size,
+		.micro_batch_size = c->reading.micro_batch_size,
 		.data_parallel_size = c->data_parallel_size,
 	};
 	struct walk w = { .c = c, .b = b, .s = sampler_new(&sc, e), .out = out };
@@ -203,7 +203,7 @@ print_index(const struct sample_config *c, const struct blend *b, FILE *out, str
 		BUG("unchecked options: %s", e->msg);
 	w.consumed =
 	    c->consumed_samples < 0 ? batch_end(&w.ramp, 0, c->iteration - 1) : c->consumed_samples;
-	w.batch = mem_alloc((size_t)c->micro_batch_size, sizeof *w.batch);
+	w.batch = mem_alloc((size_t)c->reading.micro_batch_size, sizeof *w.batch);
 	rc = sampler_batch(w.s, w.consumed, 0, w.batch, e);
 	if (rc == 0)
 		print_iterations(&w);

@@ -14,11 +14,10 @@ struct sample_config {
 	int64_t sample, count;   /* the first one and the number; with `index` the number of
 				  * iterations */
 	bool index;
-	int64_t micro_batch_size, data_parallel_size, iteration;
+	int64_t data_parallel_size, iteration;
 	/* samples before that iteration; -1: as many as the earlier iterations consume */
 	int64_t consumed_samples;
-	int loader; /* enum sampler_type */
-	bool no_data_sharding;
+	struct reading_config reading;
 	struct fim_options fim;
 	const struct tokenizer *tokenizer; /* prints text; NULL: ids */
 };

@@ -15,9 +15,9 @@ struct where_config {
 	struct maps_config maps; /* first, because its spec must be */
 	const char *run, *step, *document, *losses;
 	int64_t rank, sample, worst; /* rank and sample -1: all */
-	int64_t micro_batch_size, data_parallel_size;
-	int loader; /* enum sampler_type */
-	bool no_data_sharding, text;
+	int64_t data_parallel_size;
+	struct reading_config reading;
+	bool text;
 };
 /* Checks what the option table cannot; -1 is wrong usage. */
 int shard_where_check(const struct where_config *c, struct err *e);

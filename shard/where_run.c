@@ -21,9 +21,10 @@ enum { TEXT_MAX = 64 << 20 };
 struct options {
 	struct maps_config maps; /* first */
 	struct opt_list skips;
-	int64_t micro_batch_size, train_iters, train_samples, pad, bos;
-	int loader, loss_mask;
-	bool no_data_sharding, eod_mask_loss, apart, fim;
+	struct reading_config reading;
+	int64_t train_iters, train_samples, pad, bos;
+	int loss_mask;
+	bool eod_mask_loss, apart, fim;
 };
 
 #define AT(field) .off = offsetof(struct options, field)
@@ -31,21 +32,10 @@ struct options {
 static const char *const loss_masks[] = { "use", "ignore", NULL };
 static const struct opt rows[] = { MAPS_OPTS(offsetof(struct options, maps)),
 	MAPS_BATCH_OPTS(offsetof(struct options, maps)),
-	{ .name = "micro-batch-size",
-	    .type = OPT_INT,
-	    AT(micro_batch_size),
-	    .min = 1,
-	    .max = 1e9,
-	    .def = "1" },
+	READING_OPTS(offsetof(struct options, reading)),
 	{ .name = "train-iters", .type = OPT_INT, AT(train_iters), .max = 1e15 },
 	{ .name = "train-samples", .type = OPT_INT, AT(train_samples), .max = 1e15 },
 	{ .name = "iterations-to-skip", .type = OPT_LIST, AT(skips) },
-	{ .name = "dataloader-type",
-	    .type = OPT_CHOICE,
-	    AT(loader),
-	    .choices = shard_loaders,
-	    .def = "single" },
-	{ .name = "no-data-sharding", .type = OPT_FLAG, AT(no_data_sharding) },
 	{ .name = "loss-mask",
 	    .type = OPT_CHOICE,
 	    AT(loss_mask),
@@ -132,7 +122,7 @@ add_point(struct where_run *r, const char *save, int64_t iteration, struct err *
 	if (rc == 0) {
 		p->iteration = s.iteration;
 		p->consumed = s.consumed_train_samples;
-		p->micro_batch_size = o.micro_batch_size;
+		p->micro_batch_size = o.reading.micro_batch_size;
 		p->data_ranks = s.data_ranks == STATE_NONE ? 1 : s.data_ranks;
 		r->reached = p->consumed;
 		r->points++;
@@ -227,8 +217,8 @@ take_order(struct where_run *r, const char *save, int64_t iteration, struct err 
 
 		r->maps = o.maps;
 		r->start = s.data_start;
-		r->sampler = (struct sampler_config){ .type = (enum sampler_type)o.loader,
-			.no_data_sharding = o.no_data_sharding };
+		r->sampler = (struct sampler_config){ .type = (enum sampler_type)o.reading.loader,
+			.no_data_sharding = o.reading.no_data_sharding };
 		r->eod_mask_loss = o.eod_mask_loss;
 		r->apart = o.apart || o.maps.packing == PACKING_BEST_FIT;
 		r->rearranged = o.fim;
@@ -285,12 +275,12 @@ where_run_options(struct where_run *r, const struct where_config *c, struct err 
 		.maps = c->maps,
 		.points = 1,
 		.point = mem_zalloc(1, sizeof *r->point),
-		.sampler = { .type = (enum sampler_type)c->loader,
-		    .no_data_sharding = c->no_data_sharding },
+		.sampler = { .type = (enum sampler_type)c->reading.loader,
+		    .no_data_sharding = c->reading.no_data_sharding },
 		.apart = c->maps.packing == PACKING_BEST_FIT,
 		.pad = -1,
 		.bos = -1 };
-	r->point->micro_batch_size = c->micro_batch_size;
+	r->point->micro_batch_size = c->reading.micro_batch_size;
 	r->point->data_ranks = 1;
 	return shard_maps_batches(&c->maps, &r->point->ramp, e);
 }

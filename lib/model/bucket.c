@@ -77,7 +77,8 @@ add_shards(struct shards *s, const struct shards_of *of, const int coord[AX_COUN
 }
 
 /* What the blocks of the stage have: the layers of each chunk, what comes before them on the first
- * stage, and after them on the last one, which has a copy of a tied table too. */
+ * stage, and after them on the last one, which has a copy of the table of word embeddings too where
+ * it reads that. */
 static void
 take_shards(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT])
 {
@@ -85,8 +86,7 @@ take_shards(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	int pp = coord[AX_PP], chunks = layout_chunks(l), stages = layout_stages(l),
 	    rows[2] = { 0, first_row(of, 0) };
 
-	if (!of->model->untie_embeddings_and_output_weights && pp > 0 &&
-	    pp == l->pipeline_model_parallel_size - 1)
+	if (model_table_at_ends(of->model) && pp > 0 && pp == l->pipeline_model_parallel_size - 1)
 		add_shards(s, of, coord, chunks - 1, rows, true);
 	for (int j = 0; j < chunks; j++) {
 		int stage = layout_stage(l, pp, j);
@@ -132,10 +132,22 @@ used_by(const struct placing *x, const struct shard *sh)
 	return sh->tied_copy ? (int)x->of->model->num_layers : x->of->table[sh->param].layer;
 }
 
+/* The last layer that uses it: layers after the head read both tables. */
+static int
+last_use(const struct placing *x, const struct shard *sh)
+{
+	const struct param *p = &x->of->table[sh->param];
+	const struct model_config *c = x->of->model;
+	bool last = x->coord[AX_PP] == x->of->layout->pipeline_model_parallel_size - 1;
+
+	return c->mtp_num_layers && last && p->shard == SHARD_VOCAB ? (int)model_end(c)
+								    : used_by(x, sh);
+}
+
 static bool
 is_layer(const struct placing *x, const struct param *p)
 {
-	return p->layer >= 0 && p->layer < x->of->model->num_layers;
+	return layer_transforms(x->of->model, p->layer);
 }
 
 /* True when a matrix begins a bucket. `before` is the one placed before it. Experts that ranks
@@ -166,7 +178,7 @@ static void
 begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 {
 	struct bucket *b = &x->s->bucket[x->s->num_buckets++];
-	int layer = used_by(x, sh);
+	int layer = used_by(x, sh), sharing = (int)layout_state_instances(x->of->layout);
 
 	x->fresh = false;
 	*b = (struct bucket){ .first = x->end,
@@ -189,6 +201,8 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 	}
 	b->instance = b->data_rank / b->data_ranks;
 	b->data_rank %= b->data_ranks;
+	b->owners = b->data_ranks * sharing;
+	b->owner = b->data_rank * sharing + b->instance % sharing;
 }
 
 /* A run continues over the gap between shards while all that it says stays the same. So does a sum:
@@ -208,6 +222,7 @@ place(struct placing *x, struct shard *sh, const struct param *p)
 	sh->offset = p->flags & PARAM_JOINED ? x->end : round_up(x->end, SHARD_ALIGN);
 	x->end = sh->offset + sh->count;
 	b->first_layer = layer < b->first_layer ? layer : b->first_layer;
+	layer = last_use(x, sh);
 	b->last_layer = layer > b->last_layer ? layer : b->last_layer;
 	if (!run || run->bucket != sh->bucket || run->owner != sh->owner ||
 	    run->balance != balance) {
@@ -280,7 +295,7 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	struct placing x = { s, of, of->bucket_size ? of->bucket_size : BUCKET_ELEMENTS,
 		layout_lcm(layout_lcm(layout_data_ranks(l), experts), BUCKET_ALIGN),
 		.coord = coord };
-	int64_t own = 0;
+	int64_t own = 0, held = 0;
 
 	memset(s, 0, sizeof *s);
 	take_shards(s, of, coord);
@@ -303,8 +318,10 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	for (int k = 0; k < s->num_buckets; k++) {
 		struct bucket *b = &s->bucket[k];
 
-		b->in_shard = b->in_state = own;
-		own += b->count / b->data_ranks;
+		b->in_shard = held;
+		b->in_optim = b->in_state = own;
+		held += b->count / b->data_ranks;
+		own += b->count / b->owners;
 		s->largest = int64_max(s->largest, b->count);
 		if (!b->layers) {
 			b->place = s->slot_elements;
@@ -357,30 +374,68 @@ bucket_share(const struct bucket *b, int data_rank, int data_ranks)
 }
 
 struct part
-bucket_part(const struct bucket *b, int data_rank, int data_ranks)
+bucket_part(const struct bucket *b, int owner, int owners)
 {
-	struct part p = bucket_share(b, data_rank, data_ranks);
+	struct part p = bucket_share(b, owner, owners);
 
-	if (data_ranks > 1)
-		return b->part ? b->part[data_rank] : p;
-	p.in_shard = b->first;
+	if (owners > 1)
+		return b->part ? b->part[owner] : p;
+	p.in_shard = p.in_optim = b->first;
 	p.state = b->state;
+	return p;
+}
+
+/* Owners without an element have no place. */
+struct part
+bucket_shard(const struct bucket *b, int data_rank, int data_ranks)
+{
+	int each = data_ranks > 1 ? b->owners / data_ranks : 1;
+	struct part all = bucket_share(b, data_rank, data_ranks), p;
+
+	if (data_ranks == 1 || !b->part)
+		return all;
+	all.count = 0;
+	for (int i = data_rank * each; i < (data_rank + 1) * each; i++) {
+		p = bucket_part(b, i, b->owners);
+		if (p.count && (all.count == 0 || p.first < all.first))
+			all.first = p.first;
+		all.count += p.count;
+	}
+	return all;
+}
+
+struct part
+bucket_own_shard(const struct bucket *b)
+{
+	struct part p = bucket_shard(b, b->data_rank, b->data_ranks);
+
+	p.in_shard = b->in_shard;
 	return p;
 }
 
 struct part
 bucket_optim_part(const struct bucket *b)
 {
-	struct part p = bucket_part(b, b->data_rank, b->data_ranks);
+	struct part p = bucket_part(b, b->owner, b->owners);
 
-	p.in_shard = b->in_shard;
+	p.in_shard = b->in_shard + (p.count ? p.first - bucket_own_shard(b).first : 0);
+	p.in_optim = b->in_optim;
 	p.state = b->in_state;
 	return p;
 }
 
-/* The most that one of the data ranks owns of buckets that all have the same ones. */
+bool
+bucket_first_copy(const struct bucket *b)
+{
+	return b->instance == 0 || b->owners > b->data_ranks;
+}
+
+/* What the parts of buckets are of: all of a bucket, the ranks of an instance, or owners. */
+enum division { UNDIVIDED, SHARDS, OWNERS };
+
+/* The most that one of a division has of buckets that all are divided alike. */
 static int64_t
-most_optim_elements(const struct shards *s, bool layers, bool experts, bool sharded)
+most_elements(const struct shards *s, bool layers, bool experts, enum division by)
 {
 	int64_t most = 0, own;
 	int i = 0, parts = 1;
@@ -389,11 +444,12 @@ most_optim_elements(const struct shards *s, bool layers, bool experts, bool shar
 		own = 0;
 		for (int k = 0; k < s->num_buckets; k++) {
 			const struct bucket *b = &s->bucket[k];
+			int n = by == OWNERS ? b->owners : by == SHARDS ? b->data_ranks : 1;
 
 			if (b->layers != layers || b->experts != experts)
 				continue;
-			own += bucket_part(b, i, sharded ? b->data_ranks : 1).count;
-			parts = sharded && b->part ? b->data_ranks : 1;
+			own += (by == SHARDS ? bucket_shard : bucket_part)(b, i, n).count;
+			parts = b->part ? n : 1;
 		}
 		most = int64_max(most, own);
 	} while (++i < parts);
@@ -404,8 +460,15 @@ most_optim_elements(const struct shards *s, bool layers, bool experts, bool shar
 int64_t
 shards_optim_elements(const struct shards *s, bool layers, bool sharded)
 {
-	return most_optim_elements(s, layers, false, sharded) +
-	    most_optim_elements(s, layers, true, sharded);
+	enum division by = sharded ? OWNERS : UNDIVIDED;
+
+	return most_elements(s, layers, false, by) + most_elements(s, layers, true, by);
+}
+
+int64_t
+shards_shard_elements(const struct shards *s, bool layers)
+{
+	return most_elements(s, layers, false, SHARDS) + most_elements(s, layers, true, SHARDS);
 }
 
 struct part
@@ -416,13 +479,13 @@ part_cut(const struct part *p, int64_t first, int64_t count)
 	end = end < part_end ? end : part_end;
 	first = first > p->first ? first : p->first;
 	return (struct part){ first, end > first ? end - first : 0, p->in_shard + first - p->first,
-		p->state + first - p->first };
+		p->in_optim + first - p->first, p->state + first - p->first };
 }
 
 struct part
-shard_part(const struct shards *s, const struct shard *sh, int data_rank, int data_ranks)
+shard_part(const struct shards *s, const struct shard *sh, int owner, int owners)
 {
-	struct part p = bucket_part(&s->bucket[sh->bucket], data_rank, data_ranks);
+	struct part p = bucket_part(&s->bucket[sh->bucket], owner, owners);
 
 	return part_cut(&p, sh->offset, sh->count);
 }

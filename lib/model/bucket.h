@@ -7,7 +7,7 @@
  * stretch of it that is reduced, updated and gathered at once: all vectors of a chunk, but those of
  * experts that ranks share, which are another; a vocabulary table; whole layers until they reach
  * bucket_size elements. Each of a rank's data ranks (those that differ only
- * in their data) owns a part of each bucket: an equal one, or whole matrices of layers where the
+ * in their data) has a part of each bucket: an equal one, or whole matrices of layers where the
  * update rule needs them (cut.h). Reduction, norm, update, save, load and reshard all walk the
  * buckets with bucket_part and part_cut.
  */
@@ -44,10 +44,11 @@ struct shard {
 	bool owner; /* this rank's copy is counted and saved (over tp and pp; every data rank) */
 };
 
-/* A stretch of the flat order; where it begins in buffers of a data rank's own elements alone; and
- * where in those of a state of the update rule, which skip buckets that keep other states. */
+/* A stretch of the flat order; where it begins in buffers of the elements of a data rank's shards,
+ * which sharded weights and gradients are of; in those of the elements that its optimizer owns; and
+ * in those of a state of the update rule, which skip buckets that keep other states. */
 struct part {
-	int64_t first, count, in_shard, state;
+	int64_t first, count, in_shard, in_optim, state;
 };
 
 struct bucket {
@@ -55,7 +56,7 @@ struct bucket {
 	    count; /* in the flat order, with the gaps between shards, which hold zeros */
 	/* the elements of the buckets before it that keep the same states: of all, or see cut.h */
 	int64_t state;
-	const struct part *part; /* of each data rank, owned by the shards; NULL: equal parts */
+	const struct part *part; /* of each owner, owned by the shards; NULL: equal parts */
 	/* Layers that use it, numbered as in struct param; its gradients are complete when the
 	 * backward pass has left the first of them. */
 	int first_layer, last_layer;
@@ -67,8 +68,13 @@ struct bucket {
 	/* the rank's number among those that share the bucket, and how many there are; the instance
 	 * that they are */
 	int data_rank, data_ranks, instance;
-	/* where the rank's part begins in buffers of its own elements alone, and of a state */
-	int64_t in_shard, in_state;
+	/* the rank's number among the owners of parts of the optimizer's state, and how many there
+	 * are: the data ranks of an instance, or where instances share the state all of them, those
+	 * of equal shards one after the other */
+	int owner, owners;
+	/* where the rank's shard begins in buffers of shards alone; its part in buffers of what its
+	 * optimizer owns, and of a state */
+	int64_t in_shard, in_optim, in_state;
 	int turn; /* the slot of a bucket of layers */
 	/* The offset of the whole bucket in a buffer that does not hold all elements: there every
 	 * bucket has its own place, except those of layers, which share slots. */
@@ -96,7 +102,7 @@ struct shards {
 	struct bucket *bucket; /* in the flat order, like the runs and the sums */
 	struct shard_run *run;
 	struct shard_sum *sum;
-	struct part *part;     /* of each bucket and data rank, or NULL: all parts are equal */
+	struct part *part;     /* of each bucket and owner, or NULL: all parts are equal */
 	int64_t elements;      /* of all buckets */
 	int64_t slot_elements; /* elements of a buffer in which buckets of layers share slots */
 	int64_t largest;       /* elements of the largest bucket */
@@ -119,23 +125,28 @@ void shards_forget(struct shards *s);
 
 /* Whether a layer uses the bucket. */
 bool bucket_serves(const struct bucket *b, int layer);
-/* The part of bucket b that one of its data ranks owns; in_shard and state are not set. Where data
- * ranks is 1, all of the bucket, with in_shard equal to first. */
-struct part bucket_part(const struct bucket *b, int data_rank, int data_ranks);
-/* The same where data ranks share a bucket equally, as collectives do; own and state are not
- * set. */
+/* The part of bucket b that one of its owners has; offsets in buffers are not set. Where owners is
+ * 1, all of the bucket, with offsets in buffers of all elements. */
+struct part bucket_part(const struct bucket *b, int owner, int owners);
+/* The shard of one of the data ranks of an instance: the parts of those that own it, which lie one
+ * after the other. */
+struct part bucket_shard(const struct bucket *b, int data_rank, int data_ranks);
+/* The same where data ranks share a bucket equally, as collectives do. */
 struct part bucket_share(const struct bucket *b, int data_rank, int data_ranks);
-/* The rank's own part where data ranks each own one. */
+/* The rank's own part, and its shard, where data ranks each have one. */
 struct part bucket_optim_part(const struct bucket *b);
+struct part bucket_own_shard(const struct bucket *b);
+/* Whether the rank's own part is that of no instance before its own. */
+bool bucket_first_copy(const struct bucket *b);
 /* The most elements that a rank owns of the buckets of layers, or of the others: of its parts of
- * them, or of all where nothing is sharded. */
+ * them, or of all where nothing is sharded; and the most of its shards of them. */
 int64_t shards_optim_elements(const struct shards *s, bool layers, bool sharded);
+int64_t shards_shard_elements(const struct shards *s, bool layers);
 /* The intersection of part p with [first, first + count) of the flat order; count 0 if empty.
  */
 struct part part_cut(const struct part *p, int64_t first, int64_t count);
-/* The part of a shard that data rank i of n owns. */
-struct part shard_part(
-    const struct shards *s, const struct shard *sh, int data_rank, int data_ranks);
+/* The part of a shard that owner i of n has. */
+struct part shard_part(const struct shards *s, const struct shard *sh, int owner, int owners);
 /* The part of a shard in the rank's own part of its bucket. */
 struct part shard_share(const struct shards *s, const struct shard *sh);
 /* The real elements of a part of a shard as boxes in global coordinates, in the order of memory.

@@ -95,9 +95,34 @@ model_latent_epsilon(const struct model_config *c)
 }
 
 int64_t
+model_end(const struct model_config *c)
+{
+	return c->num_layers + c->mtp_num_layers;
+}
+
+bool
+layer_transforms(const struct model_config *c, int64_t layer)
+{
+	return layer >= 0 && layer <= model_end(c) && layer != c->num_layers;
+}
+
+bool
+model_table_at_ends(const struct model_config *c)
+{
+	return !c->untie_embeddings_and_output_weights || c->mtp_num_layers > 0;
+}
+
+/* The layer whose place in patterns a layer has: after the head, that of the last. */
+static int64_t
+place_of(const struct model_config *c, int64_t layer)
+{
+	return layer > c->num_layers ? c->num_layers - 1 : layer;
+}
+
+int64_t
 layer_window(const struct model_config *c, int64_t layer)
 {
-	return pattern_skips(&c->window_attn_skip_freq, layer) ? 0 : c->window_size;
+	return pattern_skips(&c->window_attn_skip_freq, place_of(c, layer)) ? 0 : c->window_size;
 }
 
 bool
@@ -115,13 +140,14 @@ model_has_linear(const struct model_config *c)
 int64_t
 model_softmax_layers(const struct model_config *c)
 {
-	return c->num_layers - pattern_count(&c->linear_attention_freq, c->num_layers);
+	return c->num_layers + c->mtp_num_layers -
+	    pattern_count(&c->linear_attention_freq, c->num_layers);
 }
 
 bool
 layer_has_experts(const struct model_config *c, int64_t layer)
 {
-	return c->num_experts && !pattern_skips(&c->moe_layer_freq, layer);
+	return c->num_experts && !pattern_skips(&c->moe_layer_freq, place_of(c, layer));
 }
 
 int64_t
@@ -129,6 +155,22 @@ model_expert_layers(const struct model_config *c)
 {
 	return c->num_experts ? c->num_layers - pattern_count(&c->moe_layer_freq, c->num_layers)
 			      : 0;
+}
+
+int64_t
+layer_routers_before(const struct model_config *c, int64_t layer)
+{
+	int64_t n = 0;
+
+	for (int64_t i = 0; i < layer; i++)
+		n += layer_transforms(c, i) && layer_has_experts(c, i);
+	return n;
+}
+
+int64_t
+model_routers(const struct model_config *c)
+{
+	return layer_routers_before(c, model_end(c) + 1);
 }
 
 double
@@ -179,7 +221,7 @@ model_score_scale(const struct model_config *c)
 enum rope_table
 layer_rope_table(const struct model_config *c, int64_t layer)
 {
-	if (c->position != POSITION_ROPE || pattern_skips(&c->no_rope_freq, layer))
+	if (c->position != POSITION_ROPE || pattern_skips(&c->no_rope_freq, place_of(c, layer)))
 		return ROPE_TABLE_NONE;
 	return c->sliding_window_rope_base > 0 && layer_window(c, layer) > 0 ? ROPE_TABLE_WINDOW
 									     : ROPE_TABLE_MODEL;
@@ -215,6 +257,7 @@ check_sizes(const struct model_config *c, struct err *e)
 	    (double)c->linear_num_value_heads * (3 * (double)c->linear_value_head_dim + 2);
 	double layer = 5 * q + latents + (model_has_linear(c) ? linear : 0) +
 	    3 * (double)c->ffn_hidden_size + experts;
+	double layers = (double)c->num_layers + (double)c->mtp_num_layers;
 	double tables = 2 * (double)c->vocab_size + (double)c->max_position_embeddings;
 
 	if (c->num_layers > 100000 || c->hidden_size > 1 << 20 || c->ffn_hidden_size > 1 << 24 ||
@@ -226,7 +269,7 @@ check_sizes(const struct model_config *c, struct err *e)
 	    c->max_position_embeddings > 1 << 28 || c->num_experts > 1 << 16 ||
 	    c->num_experts > (1 << 18) / c->num_layers || c->moe_ffn_hidden_size > 1 << 24 ||
 	    c->moe_shared_expert_intermediate_size > 1 << 24 ||
-	    (double)c->num_layers * h * layer + h * tables > 0x1p55)
+	    layers * h * (layer + 2 * h) + h * tables > 0x1p55)
 		return err_set(e,
 		    "the model is larger than any this program can hold: check --num-layers, "
 		    "--hidden-size, --num-experts and --vocab-size");
@@ -394,6 +437,7 @@ static int
 check_linear(const struct model_config *c, struct err *e)
 {
 	const char *other = c->use_parallel_residual ? "--use-parallel-residual"
+	    : c->mtp_num_layers                      ? "--mtp-num-layers"
 	    : c->window_size                         ? "--window-size"
 	    : c->no_rope_freq.period                 ? "--no-rope-freq"
 						     : NULL;
@@ -610,10 +654,30 @@ check_norms(const struct model_config *c, struct err *e)
 	return 0;
 }
 
+/* Layers after the head add no positions to their embeddings. */
+static int
+check_mtp(const struct model_config *c, struct err *e)
+{
+	if (!c->mtp_num_layers)
+		return 0;
+	if (c->mtp_num_layers < 1 || c->mtp_num_layers > MODEL_MTP_MAX)
+		return err_set(e, "--mtp-num-layers %lld: must be from 1 to %d",
+		    (long long)c->mtp_num_layers, MODEL_MTP_MAX);
+	if (!(c->mtp_loss_scaling_factor >= 0))
+		return err_set(e, "--mtp-loss-scaling-factor %g: must be at least 0; 0.1 is usual",
+		    c->mtp_loss_scaling_factor);
+	return c->position == POSITION_LEARNED
+	    ? err_set(e,
+		  "--mtp-num-layers %lld: is not supported with --position-embedding-type "
+		  "learned_absolute",
+		  (long long)c->mtp_num_layers)
+	    : 0;
+}
+
 /* Positive sizes first, because the others divide by them. */
 int (*const model_checks[])(const struct model_config *c, struct err *e) = { check_positive,
 	check_norms, check_rope, check_attention, check_latent, check_gate, check_linear,
-	check_activation, check_experts, check_rates, check_ranges, NULL };
+	check_activation, check_experts, check_mtp, check_rates, check_ranges, NULL };
 
 int
 model_check(const struct model_config *c, struct err *e)

@@ -69,6 +69,9 @@ enum balancing {
 };
 /* The most groups of experts: a GPU compares them in one warp. */
 enum { MODEL_GROUPS_MAX = 32 };
+
+/* Layers that predict later tokens. */
+enum { MODEL_MTP_MAX = 8 };
 /* The words of the options that choose a number of each enum, in its order, ended by NULL. */
 extern const char *const normalization_names[], *const activation_names[];
 extern const char *const position_names[], *const rope_scaling_names[];
@@ -105,7 +108,8 @@ enum model_tag {
 	MODEL_KEPT = 32,         /* part of the recipe, see model_keep_recipe */
 	MODEL_IF_EXPERTS = 256,  /* ... of models with experts */
 	MODEL_IF_LATENT = 8192,  /* ... of models with latent attention */
-	MODEL_IF_LINEAR = 16384, /* ... of models with linear attention */
+	MODEL_IF_LINEAR = 32768, /* ... of models with linear attention */
+	MODEL_IF_MTP = 16384,    /* ... of models that predict later tokens */
 	MODEL_FREE = 64,         /* may change without changing the meaning of stored weights */
 	MODEL_MLP = 512,         /* ... of a model in which every layer has experts */
 	MODEL_ROTARY = 1024,     /* ... of a model whose positions do not rotate */
@@ -143,6 +147,13 @@ int64_t model_rotary_dim(const struct model_config *c); /* elements of a head th
 /* The width of a head of values, and what norms of latents add to the mean square. */
 int64_t model_value_dim(const struct model_config *c);
 double model_latent_epsilon(const struct model_config *c);
+/* The layer before the embedding is -1, num_layers is the head, and those after it, up to this
+ * number, predict later tokens, each like the last of the layers before the head. */
+int64_t model_end(const struct model_config *c);
+/* Whether a layer is one of attention and an MLP or experts: of the model's, or after the head. */
+bool layer_transforms(const struct model_config *c, int64_t layer);
+/* Whether the first and the last pipeline stage both read the table of word embeddings. */
+bool model_table_at_ends(const struct model_config *c);
 /* Keys that a query sees in a layer, itself included; 0: all. */
 int64_t layer_window(const struct model_config *c, int64_t layer);
 /* Whether a layer has linear attention; whether any has, and how many have not. */
@@ -153,6 +164,9 @@ int64_t model_softmax_layers(const struct model_config *c);
 bool layer_has_experts(const struct model_config *c, int64_t layer);
 /* The number of such layers. */
 int64_t model_expert_layers(const struct model_config *c);
+/* The same with those after the head; and of these before a layer. */
+int64_t model_routers(const struct model_config *c);
+int64_t layer_routers_before(const struct model_config *c, int64_t layer);
 /* What multiplies the weights of a token's experts. */
 double model_topk_scale(const struct model_config *c);
 /* Whether routers have losses of their own, of their balance or their logits. */

@@ -14,7 +14,8 @@ double cut_flops(int64_t rows, int64_t columns);
 
 /*
  * Cuts the buckets of s, which have equal parts, for a rule with whole matrices of layers, whose
- * states the other buckets do not keep. A bucket of layers is cut between matrices into stretches
+ * states the other buckets do not keep. Where instances share the state of the optimizer, they so
+ * cut each shard. A bucket of layers is cut between matrices into stretches
  * of about equal FLOPs, of which each data rank gets at most one: the heaviest goes to the data
  * rank with the least so far, so that a step's work is balanced though that of a bucket need not
  * be; that of experts which ranks share apart from the rest, since they have other data ranks. The

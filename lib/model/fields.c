@@ -438,7 +438,8 @@ is_dumped(const struct model_config *c, const struct opt *r)
 
 	if (!(r->tag & MODEL_DUMPED) || ((r->tag & MODEL_IF_EXPERTS) && !c->num_experts) ||
 	    ((r->tag & MODEL_IF_LATENT) && !c->multi_latent_attention) ||
-	    ((r->tag & MODEL_IF_LINEAR) && !model_has_linear(c)))
+	    ((r->tag & MODEL_IF_LINEAR) && !model_has_linear(c)) ||
+	    ((r->tag & MODEL_IF_MTP) && !c->mtp_num_layers))
 		return false;
 	if ((r->tag & MODEL_IF_SET) && field_place(r, &at) &&
 	    !memcmp((const char *)c + at.off, (const char *)&zero + at.off, at.size))

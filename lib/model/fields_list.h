@@ -362,6 +362,13 @@
 	DO(NUM, S, M, "moe-z-loss-coeff", moe_z_loss_coeff, 0, INFINITY, NULL, \
 	   MODEL_DUMPED | MODEL_IF_EXPERTS | MODEL_FREE, \
 	   "weight of the mean square of the router's log-sum-exp", .needs = "num-experts") \
+	DO(INT, S, M, "mtp-num-layers", mtp_num_layers, 1, NULL, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "layers after the last one that predict later tokens, each the token after that " \
+	   "of the one before, as in DeepSeek-V3") \
+	DO(NUM, S, M, "mtp-loss-scaling-factor", mtp_loss_scaling_factor, 0, INFINITY, "0.1", \
+	   MODEL_DUMPED | MODEL_BASE | MODEL_IF_MTP | MODEL_FREE, \
+	   "weight of the mean of their losses", .needs = "mtp-num-layers") \
 	DO(NUM, S, M, "init-method-std", init_method_std, 0, INFINITY, "0.02", \
 	   MODEL_DUMPED | MODEL_BASE | MODEL_FREE, "standard deviation of the initial weights") \
 	DO(NUM, S, M, "attention-dropout", attention_dropout, 0, 0.999, "0.1", \

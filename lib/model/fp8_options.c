@@ -104,6 +104,9 @@ fp8_resolve(const struct fp8_options *o, const struct model_config *c, const str
 	if (model_has_linear(c))
 		return err_set(
 		    e, "--fp8-format %s: is not supported with --linear-attention-freq", format);
+	if (c->mtp_num_layers)
+		return err_set(
+		    e, "--fp8-format %s: is not supported with --mtp-num-layers", format);
 	if (s->dtype != DTYPE_BF16 || s->sharding == SHARDING_PARAMS)
 		return err_set(e, "--fp8-format %s: %s%s%s", format,
 		    s->dtype != DTYPE_BF16 ? "needs --bf16" : "",

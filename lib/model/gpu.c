@@ -33,8 +33,7 @@ use_of(enum gpu_group g, const struct layout *l, const struct model_config *c,
 	bool matrices = s->rule && s->rule->matrix_states > 0,
 	     messages = matrices && s->sharding != SHARDING_NONE;
 	bool overlap = layout_schedule(l, 1, true).overlap,
-	     table = !c->untie_embeddings_and_output_weights && stages > 1 &&
-	    (pp == 0 || pp == stages - 1);
+	     table = model_table_at_ends(c) && stages > 1 && (pp == 0 || pp == stages - 1);
 
 	switch (g) {
 	case GPU_TENSOR: return (struct use){ l->tensor_model_parallel_size, true, matrices };

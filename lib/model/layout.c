@@ -141,6 +141,12 @@ layout_expert_shard_ranks(const struct layout *l)
 	return layout_expert_data_ranks(l) / layout_instances(l);
 }
 
+int64_t
+layout_state_instances(const struct layout *l)
+{
+	return l->outer_sharding == OUTER_OPTIM ? layout_instances(l) : 1;
+}
+
 int
 layout_check_instances(const struct layout *l, const struct model_config *c, struct err *e)
 {

@@ -15,6 +15,10 @@ enum axis { AX_TP, AX_CP, AX_DP, AX_PP, AX_COUNT };
 #define AX_BIT(a) (1u << (a))
 enum { POSITION_RANGES = 2 }; /* the maximum of a rank in a sample */
 
+/* The optimizer's state of each instance: all that its shards need, or a part of it, of which
+ * others have the rest. */
+enum outer_sharding { OUTER_NO_SHARD, OUTER_OPTIM };
+
 enum { SPLIT_MAX = 512 }; /* virtual stages, at most */
 
 struct layout {
@@ -36,6 +40,7 @@ struct layout {
 	/* instances of what is sharded over data ranks, each over as many neighbours of them; 0
 	 * as 1 */
 	int64_t optimizer_instances;
+	int outer_sharding; /* enum outer_sharding, of more than one */
 	/* hosts on which the ranks lie that hold the experts of a layer once together, as many
 	 * neighbours on each: rows go to each of them once (lib/model/hosts.h); 0 as 1 */
 	int64_t expert_hosts;
@@ -102,6 +107,8 @@ int64_t layout_data_ranks(const struct layout *l);
 int64_t layout_instances(const struct layout *l);
 int64_t layout_shard_ranks(const struct layout *l);
 int64_t layout_expert_shard_ranks(const struct layout *l);
+/* The instances that share the state of the optimizer; 1: each has all. */
+int64_t layout_state_instances(const struct layout *l);
 /* Checks that the instances divide the data ranks, of models with experts those of experts too. */
 int layout_check_instances(const struct layout *l, const struct model_config *c, struct err *e);
 /* The most ranks among which a shard is reduced. */

@@ -72,7 +72,8 @@ static const struct {
 } levels[] = {
 	[RUN] = { ARENA_PARAMS, ONCE },
 	[HOST] = { ARENA_HOST, ONCE },
-	[SLOT] = { ARENA_SAVED, PER_SLOT },
+	[HEADS] = { ARENA_SAVED, PER_SLOT },
+	[LATER] = { ARENA_SAVED, PER_SLOT },
 	[LAYER] = { ARENA_SAVED, PER_SLOT },
 	[KEPT] = { ARENA_SAVED, PER_SLOT },
 	[BATCH] = { ARENA_SAVED, PER_BATCH },
@@ -203,6 +204,8 @@ place_slots(struct memory_plan *m)
 	m->offload_inputs = activation_offload_before(&m->activation_offload, m->recompute_inputs);
 	m->offload_layers = m->activation_offload.moved - m->offload_inputs;
 	host_inputs = int64_min(m->offload_inputs, m->activation_offload.copied);
+	m->later_base = m->head_bytes * (uint64_t)(1 + m->later);
+	m->kept_base = m->later_base + memory_later_bytes(m) * (uint64_t)m->later;
 	m->inputs_base = m->kept_base + m->kept_bytes * (uint64_t)m->num_layers;
 	m->layer_base =
 	    m->inputs_base + m->input_bytes * (uint64_t)(m->recompute_inputs - m->offload_inputs);
@@ -247,7 +250,8 @@ place_all(struct memory_plan *m, const struct rank *r)
 	m->arena[ARENA_HOST] = place(m, r, HOST);
 	m->layer_bytes = place(m, r, LAYER);
 	m->kept_bytes = place(m, r, KEPT);
-	m->kept_base = place(m, r, SLOT);
+	m->head_bytes = place(m, r, HEADS);
+	m->later_bytes = place(m, r, LATER);
 	m->batch_bytes = place(m, r, BATCH);
 	place_slots(m);
 	m->recompute_base = place(m, r, STEP);
@@ -271,12 +275,15 @@ take_shards(struct memory_plan *m, const struct rank *r)
 	m->optim_matrices = shards_optim_elements(&m->shards, true, m->sharded);
 	m->optim_elements = m->optim_device =
 	    m->optim_matrices + shards_optim_elements(&m->shards, false, m->sharded);
+	m->shard_elements = m->sharded
+	    ? shards_shard_elements(&m->shards, true) + shards_shard_elements(&m->shards, false)
+	    : m->optim_elements;
 	device = (1 - r->shape->optimizer_offload) * (double)m->shards.elements;
 	for (int k = 0; k < m->shards.num_buckets && !r->shape->forward_only; k++) {
 		const struct bucket *b = &m->shards.bucket[k];
 
 		if ((double)b->first + (double)b->count / 2 >= device) {
-			m->optim_device = memory_optim_part(m, k).in_shard;
+			m->optim_device = memory_optim_part(m, k).in_optim;
 			break;
 		}
 	}
@@ -428,6 +435,7 @@ take_rank(struct memory_plan *m, const struct rank *r, const struct sizes *z)
 		.shards = &m->shards,
 		.rule = m->rule,
 		.optim_elements = m->optim_elements,
+		.shard_elements = m->shard_elements,
 		.optim_matrices = m->optim_matrices,
 		.optim_device = m->optim_device,
 		.staging = memory_staging_slot(m),
@@ -496,6 +504,7 @@ plan_rank(struct memory_plan *m, struct rank *r)
 
 	memset(m, 0, sizeof *m);
 	m->rule = r->shape->rule;
+	m->later = z.later;
 	take_shards(m, r);
 	plan_blocks(m, r);
 	plan_use(m, r);

@@ -65,6 +65,7 @@ struct memory_plan {
 	 * owner, and of those the ones in buckets of layers */
 	bool sharded;
 	int64_t optim_elements, optim_matrices;
+	int64_t shard_elements; /* of the largest shards, where something is sharded; or of all */
 	/* of them, in their order, those that the device updates; the host updates the rest */
 	int64_t optim_device;
 	/* the rule whose states BUF_STATE and later buffers hold, or NULL */
@@ -82,9 +83,11 @@ struct memory_plan {
 	/* the bytes of a saved slot and of a tail; of one layer in them; of a micro batch outside
 	 */
 	uint64_t slot_bytes, tail_bytes, layer_bytes, kept_bytes, batch_bytes;
-	/* A slot holds its own buffers, then what every layer keeps, then the inputs of recomputed
-	 * chunks, then the layers that keep everything; a tail what follows in a larger one. */
-	uint64_t kept_base, inputs_base, layer_base;
+	/* A slot holds what the heads have, then the layers after the first of them, then what
+	 * every layer keeps, then the inputs of recomputed chunks, then the layers that keep
+	 * everything; a tail what follows in a larger one. */
+	int64_t later; /* layers after the head, which keep everything */
+	uint64_t head_bytes, later_bytes, later_base, kept_base, inputs_base, layer_base;
 	uint64_t tail_base, batch_base; /* of the first tail and micro batch, in the saved arena */
 	/* layers [0, recompute_layers) of the stage are recomputed, recompute_chunk at a time */
 	int64_t recompute_layers, recompute_chunk;
@@ -173,6 +176,8 @@ struct memory_offloaded {
 struct memory_offloaded memory_offloaded(const struct memory_plan *m, int slot, int number);
 /* The size of a buffer of n bytes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
+/* The bytes of a layer after the head in a slot. */
+uint64_t memory_later_bytes(const struct memory_plan *m);
 /* The buffer of what the host updates, for one of what the device does; else b. */
 int memory_host_copy(int b);
 /* Whether the rank has the buffer, on the device or on the host. */

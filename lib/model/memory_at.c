@@ -64,6 +64,23 @@ memory_buffer(const struct memory_plan *m, int number)
 	return m->at[number] ? &m->buffer[m->at[number] - 1] : &none;
 }
 
+uint64_t
+memory_later_bytes(const struct memory_plan *m)
+{
+	return m->later_bytes + m->kept_bytes + m->layer_bytes;
+}
+
+/* The offset in a slot of a buffer of a layer after the head: its own buffers come first, then what
+ * every layer keeps. */
+static uint64_t
+later_at(const struct memory_plan *m, const struct buffer *b, int64_t number)
+{
+	uint64_t before = b->level == LATER ? 0 : m->later_bytes;
+
+	before += b->level == LAYER ? m->kept_bytes : 0;
+	return m->later_base + memory_later_bytes(m) * (uint64_t)number + before + b->offset;
+}
+
 /* Recomputed layers lie in scratch by their index in the chunk, except for the input of the first,
  * which was saved. */
 struct memory_place
@@ -72,7 +89,15 @@ memory_at(const struct memory_plan *m, int number, const struct memory_copy *cop
 	const struct buffer *b = memory_buffer(m, number);
 	const int of[] = { 0, copy->slot, copy->batch, copy->stage_output };
 	uint64_t base = b->base + b->stride * (uint64_t)of[b->per];
+	bool of_layer = b->level == LATER || b->level == LAYER || b->level == KEPT;
 
+	if (b->level == HEADS)
+		return (struct memory_place){ ARENA_SAVED,
+			base + m->head_bytes * (uint64_t)layer + b->offset };
+	if (of_layer && layer >= m->num_layers)
+		return (struct memory_place){ ARENA_SAVED,
+			m->slot_bytes * (uint64_t)copy->slot +
+			    later_at(m, b, layer - m->num_layers) };
 	if (b->level == KEPT)
 		return (struct memory_place){ ARENA_SAVED,
 			base + m->kept_base + m->kept_bytes * (uint64_t)layer + b->offset };
@@ -114,13 +139,15 @@ memory_instances(const struct memory_plan *m, int number, enum arena where)
 
 	if (!b->bytes)
 		return 0;
+	if (b->level == HEADS || b->level == LATER)
+		return where == ARENA_SAVED ? b->copies * (m->later + (b->level == HEADS)) : 0;
 	if (b->level == KEPT)
-		return where == ARENA_SAVED ? b->copies * m->num_layers : 0;
+		return where == ARENA_SAVED ? b->copies * (m->num_layers + m->later) : 0;
 	if (b->level != LAYER)
 		return b->place == where ? b->copies : 0;
 	switch (where) {
 	case ARENA_SAVED:
-		return b->copies * slot + m->use.tails * tail +
+		return b->copies * (slot + m->later) + m->use.tails * tail +
 		    (moved ? m->activation_offload.places : 0);
 	case ARENA_HOST:
 		return b->copies * (m->activation_offload.copied - (input ? 0 : host_inputs));

@@ -621,7 +621,7 @@ add_messages(struct maker *m)
 		o->count = m->s->num_microbatches * layout_chunks(m->l);
 		o->back = i;
 	}
-	if (m->c->untie_embeddings_and_output_weights)
+	if (!model_table_at_ends(m->c))
 		return;
 	o = add_exchange(m, "gradient of the table", OPERATION_DATA, OPERATION_STEP,
 	    (double)(layout_vocab(m->l, m->c) / t * m->c->hidden_size) *

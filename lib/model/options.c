@@ -22,6 +22,7 @@ const char *const opt_dispatchers[] = { "allgather", "alltoall", NULL };
 const char *const opt_dispatcher_words[] = { "flex", "alltoall", NULL };
 const char *const opt_shardings[] = { "no_shard", "optim", "optim_grads", "optim_grads_params",
 	NULL };
+const char *const opt_outer_shardings[] = { "no_shard", "optim", NULL };
 const char *const opt_recompute_granularities[] = { "none", "selective", "full", NULL };
 const char *const opt_recompute_methods[] = { "uniform", "block", NULL };
 
@@ -300,14 +301,23 @@ run_check_instances(int64_t instances, enum sharding sharding, struct err *e)
 	return 0;
 }
 
-static int
-check_instances(const struct run_plan *plan, struct err *e)
+void
+run_join_instances(struct layout *l, enum sharding sharding)
 {
-	const struct layout *l = &plan->layout;
+	if (sharding == SHARDING_OPTIM && layout_state_instances(l) > 1)
+		l->optimizer_instances = 1;
+}
 
-	if (run_check_instances(l->optimizer_instances, plan->shape.sharding, e) < 0)
+static int
+resolve_instances(struct run_plan *plan, struct err *e)
+{
+	struct layout *l = &plan->layout;
+
+	if (run_check_instances(l->optimizer_instances, plan->shape.sharding, e) < 0 ||
+	    layout_check_instances(l, &plan->model, e) < 0)
 		return -1;
-	return layout_check_instances(l, &plan->model, e);
+	run_join_instances(l, plan->shape.sharding);
+	return 0;
 }
 
 /*
@@ -335,7 +345,7 @@ resolve_shape(
 	s->grad_reduce_in_bf16 = o->grad_reduce_in_bf16;
 	s->tp_comm_overlap = o->tp_comm_overlap;
 	s->fp32_residual_connection = o->fp32_residual_connection;
-	if (resolve_sharding(p, o, &s->sharding, e) < 0 || check_instances(plan, e) < 0)
+	if (resolve_sharding(p, o, &s->sharding, e) < 0 || resolve_instances(plan, e) < 0)
 		return -1;
 	s->reset_attention_mask = o->reset_attention_mask;
 	s->rule = &optim_rules[o->optimizer];
@@ -375,6 +385,8 @@ check_clip(const struct run_plan *plan, struct err *e)
 {
 	bool normed = plan->model.qk_layernorm && !plan->model.multi_latent_attention;
 
+	if (plan->shape.qk_clip && plan->model.mtp_num_layers)
+		return err_set(e, "--qk-clip: is not supported with --mtp-num-layers");
 	return plan->shape.qk_clip && normed
 	    ? err_set(e, "--qk-clip: is not supported with --qk-layernorm")
 	    : 0;
@@ -406,13 +418,15 @@ check_offload(const struct run_plan *plan, struct err *e)
 {
 	double share = plan->shape.optimizer_offload;
 
-	if (share == 0 || share == 1 || plan->model.untie_embeddings_and_output_weights ||
+	if (share == 0 || share == 1 || !model_table_at_ends(&plan->model) ||
 	    plan->layout.pipeline_model_parallel_size == 1)
 		return 0;
 	return err_set(e,
 	    "--optimizer-offload-fraction %g: must be 0 or 1 where pipeline stages have copies of "
-	    "one table; --untie-embeddings-and-output-weights makes them two",
-	    share);
+	    "one table%s",
+	    share,
+	    plan->model.mtp_num_layers ? ", as with --mtp-num-layers"
+				       : "; --untie-embeddings-and-output-weights makes them two");
 }
 
 /* The loss of the balance counts as often as that of the tokens, however many ranks have these. */

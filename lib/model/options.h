@@ -81,6 +81,8 @@ int run_rules(const struct opt_parse *p, const struct run_options *o, int64_t wo
     int64_t vocab_size, struct run_plan *plan, struct str *notes);
 /* Whether instances have anything to share; -1 with the reason. */
 int run_check_instances(int64_t instances, enum sharding sharding, struct err *e);
+/* Where the optimizer alone is sharded, instances that share its state are one. */
+void run_join_instances(struct layout *l, enum sharding sharding);
 /* Appends what the config.json of --model says that nobody reads, if there is one. */
 void run_note_config(const struct run_options *o, struct str *notes);
 /* Which activations are computed again; -1 when the options do not belong together. */
@@ -105,6 +107,8 @@ extern const char *const opt_dispatchers[];
 extern const char *const opt_dispatcher_words[];
 /* In the order of enum sharding. */
 extern const char *const opt_shardings[];
+/* In the order of enum outer_sharding. */
+extern const char *const opt_outer_shardings[];
 extern const char *const opt_recompute_granularities[], *const opt_recompute_methods[];
 
 /* clang-format off */
@@ -154,6 +158,12 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	         "what is sharded is sharded over the data ranks of an instance, which are so " \
 	         "many times fewer neighbours, and held by each instance: with as many instances " \
 	         "as hosts, weights are gathered inside hosts"), \
+	RUN_CHOICE(S, M, "outer-dp-sharding-strategy", layout.outer_sharding, \
+	         opt_outer_shardings, "no_shard", \
+	         "of the optimizer's state each instance holds all that belongs to its shards " \
+	         "(no_shard), or a part (optim): fewer bytes, in memory and between hosts, and " \
+	         "the same bits, but for a norm that clips; instances whose optimizer alone is " \
+	         "sharded are then one"), \
 	RUN_FLAG(S, M, "use-megatron-fsdp", use_megatron_fsdp, \
 	         "--data-parallel-sharding-strategy optim_grads_params by default"), \
 	RUN_FLAG(S, M, "use-torch-fsdp2", use_torch_fsdp2, "the same"), \

@@ -96,7 +96,7 @@ int64_t
 param_rows(const struct model_config *c, const char *in_layer)
 {
 	for (const struct block_kind *const *k = block_kinds; *k; k++) {
-		struct param_list all = block_params(*k, c);
+		struct param_list all = block_params(*k, c, c->num_layers);
 
 		for (int i = 0; i < all.count; i++)
 			if (!strcmp(all.row[i].name, in_layer))
@@ -111,6 +111,21 @@ struct table {
 	struct param *param;
 	int count, room;
 };
+
+/* The name of a tensor's layer. Those after the head are Megatron-LM's: of such a layer, what the
+ * model's layers have too is in its transformer_layer. */
+static void
+name_layer(const struct model_config *c, const struct param_row *r, int layer, struct param *p)
+{
+	bool later = layer > c->num_layers,
+	     inner = block_kinds[(r->number >> BLOCK_SHIFT) - 1]->residual != NULL;
+	const char *form = later ? inner ? "mtp.layers.%d.transformer_layer." : "mtp.layers.%d."
+				 : "decoder.layers.%d.";
+
+	if (later || inner)
+		param_name(form, (const int[2]){ later ? layer - (int)c->num_layers - 1 : layer },
+		    p->name, sizeof p->name);
+}
 
 /* The last linear of either block starts smaller by sqrt(2 layers), so that the residual stream's
  * variance does not grow with depth (Radford et al. 2019, section 2.3; scaled_init_method_normal in
@@ -128,8 +143,7 @@ add(struct table *t, const struct param_row *r, const int number[2])
 	}
 	p = &t->param[t->count++];
 	memset(p, 0, sizeof *p);
-	if (number[0] >= 0 && number[0] < c->num_layers)
-		param_name("decoder.layers.%d.", number, p->name, sizeof p->name);
+	name_layer(c, r, number[0], p);
 	at = strlen(p->name);
 	param_name(r->name, (const int[2]){ number[1] }, p->name + at, sizeof p->name - at);
 	p->in_layer = r->name;
@@ -175,7 +189,7 @@ add_rows(
 static void
 add_block(struct table *t, const struct block_kind *kind, int64_t layer)
 {
-	struct param_list all = block_params(kind, t->config);
+	struct param_list all = block_params(kind, t->config, layer);
 
 	for (const struct param_row *r = all.row, *end; r < all.row + all.count; r = end) {
 		bool expert = r->flags & PARAM_EXPERT;
@@ -203,7 +217,7 @@ model_params(const struct model_config *c, struct param **out)
 {
 	struct table t = { .config = c };
 
-	for (int64_t layer = -1; layer <= c->num_layers; layer++)
+	for (int64_t layer = -1; layer <= model_end(c); layer++)
 		for (const struct block_kind *const *k = block_first(c, layer); *k;
 		     k = block_next(k, c, layer))
 			add_block(&t, *k, layer);
@@ -214,7 +228,7 @@ model_params(const struct model_config *c, struct param **out)
 bool
 param_is_layer_matrix(const struct param *p, const struct model_config *c)
 {
-	return p->ndim > 1 && p->layer >= 0 && p->layer < c->num_layers;
+	return p->ndim > 1 && layer_transforms(c, p->layer);
 }
 
 bool

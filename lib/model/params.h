@@ -19,7 +19,7 @@ struct param {
 	char name[96];
 	const char *in_layer; /* its row's name, which is the same in every layer; static */
 	int number;           /* the number of its block for it */
-	int layer;            /* -1 before the layers, num_layers after them */
+	int layer;            /* -1 before the layers, num_layers after them; above it: model_end */
 	int expert;           /* of the layer; -1: the tensor is of no single one */
 	int ndim;
 	int64_t shape[SLICE_DIMS]; /* global, unpadded */

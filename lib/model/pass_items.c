@@ -48,20 +48,31 @@ parted(const struct memory_plan *m, const struct pass_item *a, const struct pass
 	return false;
 }
 
+/* The end of a chunk's blocks without those after the first head. */
+static int
+first_end(const struct memory_plan *m, const struct block_range *r)
+{
+	int i = r->first;
+
+	while (i < r->end && m->block[i].kind != &block_head)
+		i++;
+	return i < r->end ? i + 1 : i;
+}
+
 void
-pass_items_init(struct pass_items *out, const struct memory_plan *m, int chunk, bool backward)
+pass_items_init(struct pass_items *out, const struct memory_plan *m, int chunk, enum pass_kind kind)
 {
 	const struct block_range *r = &m->chunk[chunk];
 	size_t most = 2 * (size_t)(r->end - r->first);
 	int n, first = 0;
 
-	*out = (struct pass_items){ .backward = backward,
+	*out = (struct pass_items){ .backward = kind == PASS_BACKWARD,
 		.item = mem_alloc(most, sizeof *out->item),
 		.segment = mem_alloc(most + 1, sizeof *out->segment) };
-	if (backward)
+	if (out->backward)
 		add_backward(out, m, r);
 	else
-		for (int i = r->first; i < r->end; i++)
+		for (int i = r->first; i < (kind == PASS_FORWARD ? r->end : first_end(m, r)); i++)
 			out->item[out->num_items++] =
 			    (struct pass_item){ .kind = ITEM_FORWARD, .block = i };
 	n = out->num_items;

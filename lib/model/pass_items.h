@@ -13,6 +13,8 @@
 
 #include "lib/model/memory.h"
 
+/* Of training, forward and backward; and forward without layers after the head. */
+enum pass_kind { PASS_FORWARD, PASS_BACKWARD, PASS_EVALUATION, PASS_KINDS };
 enum item_kind { ITEM_FORWARD, ITEM_RECOMPUTE, ITEM_BACKWARD };
 
 /* One block. */
@@ -43,7 +45,8 @@ struct pass_items {
 
 /* The items of a pass through a chunk of the stage whose plan is m; released by
  * pass_items_release. */
-void pass_items_init(struct pass_items *out, const struct memory_plan *m, int chunk, bool backward);
+void pass_items_init(
+    struct pass_items *out, const struct memory_plan *m, int chunk, enum pass_kind kind);
 void pass_items_release(struct pass_items *m);
 
 #endif

@@ -32,11 +32,11 @@ state_weights(struct buffer_list *to, const struct sizes *z, const struct rank_s
 	const struct buffer_row rows[] = {
 		{ "messages of stages", BUF_RECEIVE, RUN, overlap, RESIDUAL,
 		    { 2 * z->rows, z->hidden } },
-		{ "weights", BUF_WEIGHTS, RUN, true, ACT, { parts ? has->optim_elements : all } },
+		{ "weights", BUF_WEIGHTS, RUN, true, ACT, { parts ? has->shard_elements : all } },
 		{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, shared && parts, ACT,
 		    { slot_elements } },
 		{ "main gradients", BUF_GRADS, RUN, trains, GRADS,
-		    { grads ? has->optim_elements : all } },
+		    { grads ? has->shard_elements : all } },
 		{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, reduces && grads, COMPUTE,
 		    { slot_elements } },
 		{ "narrow gradients", BUF_BF16_GRADS, RUN, reduces && in_8, BF16, { largest } },
@@ -116,11 +116,11 @@ state_run(struct buffer_list *to, const struct sizes *z, const struct rank_share
 		    { 2 * (1 + has->shards->count) } },
 		/* of every layer with experts: their loads, and the sums of its losses */
 		{ "router sums", BUF_ROUTER_SUMS, RUN, z->trains && c->num_experts, F64,
-		    { model_expert_layers(c), c->num_experts + ROUTER_COLUMNS } },
+		    { model_routers(c), c->num_experts + ROUTER_COLUMNS } },
 		/* of each of these layers, of all data ranks in the micro batches of the step */
 		{ "loads of the step", BUF_ROUTER_LOADS, RUN,
 		    z->trains && model_balances_globally(c), F64,
-		    { model_expert_layers(c), c->num_experts } },
+		    { model_routers(c), c->num_experts } },
 	};
 
 	state_buffers(to, rows, sizeof rows / sizeof *rows);
@@ -141,6 +141,10 @@ state_batch(struct buffer_list *to, const struct sizes *z)
 		{ "loss mask", BUF_LOSS_MASK, BATCH, true, F32, { t } },
 		{ "starts of documents", BUF_DOCUMENTS, BATCH, s->reset_attention_mask, I32,
 		    { documents } },
+		/* those one token on, two tokens on, and so forth, of all rows each */
+		{ "later labels", BUF_LATER_LABELS, BATCH, z->later > 0, I32, { z->later * t } },
+		{ "mask of later labels", BUF_LATER_MASK, BATCH, z->later > 0, F32,
+		    { z->later * t } },
 		{ "output or gradient", BUF_STAGE_OUTPUT, STAGE_OUTPUT, stage_outputs, RESIDUAL,
 		    { z->rows, z->hidden } },
 	};

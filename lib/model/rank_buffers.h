@@ -16,6 +16,7 @@ struct rank_share {
 	/* elements that its optimizer owns; of them those in buckets of layers, and those that the
 	 * device updates; and of a slot of the ring to the host */
 	int64_t optim_elements, optim_matrices, optim_device, staging;
+	int64_t shard_elements; /* that its data rank holds where all is sharded */
 	/* elements of the largest matrix of a layer, in all its ranks; of the largest share of one,
 	 * for each of its ranks (param_ranks); of the largest square of a shorter side */
 	int64_t matrix, updates, gram;

@@ -148,7 +148,8 @@ add(struct sent *sum, struct sent t, double times)
 
 /* What data ranks of several instances send. Weights are gathered in an instance. Gradients that
  * are whole are summed over all, and then each rank sends its part to those whose shard has it;
- * those that are sharded are summed in an instance, and once over the ranks with equal shards. */
+ * those that are sharded are summed in an instance, and once over the ranks with equal shards,
+ * which give each other the sums, or where each updates a part the weights. */
 static void
 add_instances(struct walk *w, const struct operation *o, int64_t times)
 {
@@ -159,6 +160,9 @@ add_instances(struct walk *w, const struct operation *o, int64_t times)
 	bool gradients = o->sums, kept = w->plan->shape.sharding >= SHARDING_GRADS;
 	double real = (double)dtype_size(memory_compute(w->plan->shape.dtype)),
 	       bytes = o->bytes * (gradients && w->plan->shape.grad_reduce_in_bf16 ? real / 2 : 1);
+	double back = layout_state_instances(&w->plan->layout) == 1
+	    ? 1
+	    : (double)dtype_size(w->plan->shape.dtype) / real;
 	struct sent *sum = &w->sum[SENT_DATA];
 
 	for (int i = 0; i < instances; i++)
@@ -168,7 +172,7 @@ add_instances(struct walk *w, const struct operation *o, int64_t times)
 	else
 		add(sum, direction(w, &all, o->bytes, widened(w, o)), (double)times);
 	if (gradients && kept)
-		add(sum, direction(w, &equal, bytes / shards, 1), 2);
+		add(sum, direction(w, &equal, bytes / shards, 1), 1 + back);
 	else if (gradients)
 		add(sum, direction(w, &equal, bytes / shards, 0), 1);
 	free(all.member);

@@ -52,7 +52,7 @@ spread(int64_t n, double layer, struct share *share, int count, bool last)
 	}
 }
 
-/* The work of a layer and of the two ends. */
+/* The work of a layer and of the two ends; layers after the head are on its stage. */
 struct costs {
 	double embedding, layer, head;
 };
@@ -82,11 +82,12 @@ void
 split_balance(const struct model_config *c, int64_t seq_length, struct layout *l)
 {
 	int p = (int)l->pipeline_model_parallel_size, v = layout_chunks(l);
-	const struct costs cost = { work_at(c, l, seq_length, -1), work_at(c, l, seq_length, 0),
-		work_at(c, l, seq_length, c->num_layers) };
+	struct costs cost = { work_at(c, l, seq_length, -1), work_at(c, l, seq_length, 0), 0 };
 	struct share share[SPLIT_MAX];
 	int64_t left = c->num_layers;
 
+	for (int64_t i = c->num_layers; i <= model_end(c); i++)
+		cost.head += work_at(c, l, seq_length, i);
 	for (int r = 0; r < p; r++) {
 		share[r].layers = v - (r == p - 1);
 		share[r].work = (double)share[r].layers * cost.layer +
@@ -190,6 +191,7 @@ struct reading {
 	const struct model_config *model;
 	int stage;                   /* the current one */
 	int64_t layers;              /* so far, in all stages */
+	int64_t later;               /* layers that predict later tokens, so far */
 	bool embedding, head, holds; /* seen so far; holds: this stage is not empty */
 	const char *why;             /* the reason for stopping; NULL: none */
 };
@@ -200,14 +202,16 @@ enum { TIMES_MAX = 1 << 20 };
 static int
 read_sign(struct reading *r, char sign)
 {
-	r->why = sign == 'm'                ? "multi-token prediction is not supported"
-	    : !strchr("EtL|", sign)         ? "signs are E, t, L, |, x*n, (...)*n"
+	r->why = !strchr("EtmL|", sign)     ? "signs are E, t, m, L, |, x*n, (...)*n"
 	    : r->head                       ? "L must be the last sign"
 	    : (sign == 'E') == r->embedding ? "E must be the first sign, once"
-	    : sign == 't' && r->layers == r->model->num_layers ? "more t than --num-layers"
-	    : sign == '|' && !r->holds                         ? "a stage holds nothing"
-	    : sign == '|' && r->stage == SPLIT_MAX - 1         ? "too many stages"
-							       : NULL;
+	    : r->later && !strchr("mL", sign)
+	    ? "m must be on the last stage, before L: layers after the head are on its stage"
+	    : sign == 'm' && r->later == r->model->mtp_num_layers ? "more m than --mtp-num-layers"
+	    : sign == 't' && r->layers == r->model->num_layers    ? "more t than --num-layers"
+	    : sign == '|' && !r->holds                            ? "a stage holds nothing"
+	    : sign == '|' && r->stage == SPLIT_MAX - 1            ? "too many stages"
+								  : NULL;
 	if (r->why)
 		return -1;
 	r->embedding = true;
@@ -216,6 +220,7 @@ read_sign(struct reading *r, char sign)
 	r->stage += sign == '|';
 	r->l->split[r->stage] += sign == 't';
 	r->layers += sign == 't';
+	r->later += sign == 'm';
 	return 0;
 }
 
@@ -294,6 +299,11 @@ split_as_text(const char *text, const struct model_config *c, struct layout *l, 
 		return err_set(e,
 		    "--pipeline-model-parallel-layout '%s': has %lld t: must be --num-layers %lld",
 		    text, (long long)r.layers, (long long)c->num_layers);
+	if (r.later && r.later != c->mtp_num_layers)
+		return err_set(e,
+		    "--pipeline-model-parallel-layout '%s': has %lld m: must be none, or "
+		    "--mtp-num-layers %lld",
+		    text, (long long)r.later, (long long)c->mtp_num_layers);
 	if ((r.stage + 1) % p)
 		return err_set(e,
 		    "--pipeline-model-parallel-layout '%s': has %d stages: must be a multiple of "
@@ -326,6 +336,7 @@ split_text(const struct layout *l, const struct model_config *c, struct str *out
 		add_sign(out, '|', i > 0);
 		add_sign(out, 't', count);
 	}
+	add_sign(out, 'm', c->mtp_num_layers);
 	str_addc(out, 'L');
 }
 

@@ -34,21 +34,52 @@ weight_slots_updated(struct weight_slots *w, const struct shards *s, int bucket)
 	return !b->layers || (w->bucket[b->turn] < 0 && weight_slots_take(w, s, bucket, &before));
 }
 
-void
-weight_slots_enter(
-    const struct memory_plan *m, const struct pass_item *first, const struct weight_need *n)
+/* The bucket of a kind that a layer uses; -1: none. */
+static int
+bucket_of(const struct shards *s, int layer, bool experts)
+{
+	for (int k = 0; k < s->num_buckets; k++)
+		if (s->bucket[k].layers && s->bucket[k].experts == experts &&
+		    bucket_serves(&s->bucket[k], layer))
+			return k;
+	return -1;
+}
+
+static int
+layer_of(const struct memory_plan *m, const struct pass_items *of, const struct segment *now)
+{
+	return m->block[of->item[now->first].block].layer;
+}
+
+/* The first other bucket of a kind that the pass uses after a segment that uses one; -1 where there
+ * is none, or where the one in use has its slot. */
+static int
+next_bucket(const struct memory_plan *m, const struct pass_items *of, const struct segment *now,
+    bool experts)
 {
 	const struct shards *s = &m->shards;
-	int layer = m->block[first->block].layer, towards = first->kind == ITEM_BACKWARD ? -1 : 1;
+	int own = bucket_of(s, layer_of(m, of, now), experts), next = own;
 
-	for (int k = 0; k < s->num_buckets; k++) {
-		int next = k + towards;
+	for (int i = now->number + 1; i < of->num_segments && own >= 0 && (next < 0 || next == own);
+	     i++)
+		next = bucket_of(s, layer_of(m, of, &of->segment[i]), experts);
+	return next < 0 || s->bucket[next].turn == s->bucket[own].turn ? -1 : next;
+}
 
-		if (!bucket_serves(&s->bucket[k], layer))
-			continue;
-		n->need(n->ctx, k, true);
-		if (s->bucket[k].layers && next >= 0 && next < s->num_buckets &&
-		    s->bucket[next].layers)
+void
+weight_slots_enter(const struct memory_plan *m, const struct pass_items *of,
+    const struct segment *now, const struct weight_need *n)
+{
+	const struct shards *s = &m->shards;
+	int layer = layer_of(m, of, now);
+
+	for (int k = 0; k < s->num_buckets; k++)
+		if (bucket_serves(&s->bucket[k], layer))
+			n->need(n->ctx, k, true);
+	for (int experts = 0; experts < 2; experts++) {
+		int next = next_bucket(m, of, now, experts);
+
+		if (next >= 0)
 			n->need(n->ctx, next, false);
 	}
 }
@@ -102,7 +133,7 @@ count_step(struct counting *x, const struct schedule_shape *s, int stage, int64_
 			continue;
 		for (int k = 1; k < p->num_segments; k++)
 			weight_slots_enter(
-			    x->m, &p->item[p->segment[k].first], &(struct weight_need){ take, x });
+			    x->m, p, &p->segment[k], &(struct weight_need){ take, x });
 	}
 	count_update(x, times);
 	free(list);
@@ -118,7 +149,7 @@ weight_slots_count(const struct memory_plan *m, const struct layout *l, int stag
 	struct counting x = { .m = m, .items = items, .count = count };
 
 	for (int i = 0; i < 2 * chunks; i++)
-		pass_items_init(&items[i], m, i / 2, i % 2);
+		pass_items_init(&items[i], m, i / 2, i % 2 ? PASS_BACKWARD : PASS_FORWARD);
 	memset(count, 0, (size_t)m->shards.num_buckets * sizeof *count);
 	longer = few = schedule_short(&all, &period);
 	periods = (num_microbatches - few.num_microbatches) / period;

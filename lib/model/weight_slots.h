@@ -30,9 +30,10 @@ struct weight_need {
 	void (*need)(void *ctx, int bucket, bool used);
 	void *ctx;
 };
-/* The buckets that a pass needs from an item on, the first of a segment, in order. */
-void weight_slots_enter(
-    const struct memory_plan *m, const struct pass_item *first, const struct weight_need *n);
+/* The buckets that a segment of a pass needs, in order, and of each kind of layers' the one that
+ * the pass needs next, unless its slot has one of these. */
+void weight_slots_enter(const struct memory_plan *m, const struct pass_items *of,
+    const struct segment *now, const struct weight_need *n);
 
 /* How often a stage gathers each bucket in a step of training that follows another one, with
  * sharded weights: count has num_buckets numbers. In time that does not grow with the micro

@@ -92,7 +92,7 @@ model_flops(const struct model_config *c, int64_t samples, int64_t seq_length, i
 	double sum = 0;
 
 	z.vocab = padded_vocab;
-	for (int64_t layer = -1; layer <= c->num_layers; layer++)
+	for (int64_t layer = -1; layer <= model_end(c); layer++)
 		for (const struct block_kind *const *k = block_first(c, layer); *k;
 		     k = block_next(k, c, layer)) {
 			struct work w = { .num_gemms = 0 };

@@ -661,6 +661,14 @@ column()
 	[ "$(echo "$output" | column 30)" = 1 ]
 	run -0 --separate-stderr $two $zero -o two.conf
 	grep -qx 'num-distributed-optimizer-instances 2' two.conf
+	grep -qx 'outer-dp-sharding-strategy optim' two.conf
+	run -0 --separate-stderr $two $zero --outer-dp-sharding-strategy no_shard -o whole.conf
+	[ "$(echo "$output" | column 30)" = "$(printf '2\n1')" ]
+	grep -qx 'num-distributed-optimizer-instances 2' whole.conf
+	[ -z "$(grep outer-dp whole.conf)" ]
+	run -0 --separate-stderr $two --use-distributed-optimizer \
+		--outer-dp-sharding-strategy optim --num-distributed-optimizer-instances 2
+	[ "$(echo "$output" | column 30)" = 1 ]
 	refused 2 "mplan: --num-distributed-optimizer-instances 2: needs what they share: --use-distributed-optimizer, or --data-parallel-sharding-strategy" \
 		$two --data-parallel-sharding-strategy no_shard --num-distributed-optimizer-instances 2
 }

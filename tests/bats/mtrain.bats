@@ -365,12 +365,12 @@ directory with its config.json" --model owner/model-1.5
 @test "unknown options and those of Megatron-LM's that are not supported" {
 	fails 2 "unknown option '--num-layer'; the nearest is '--num-layers'" --num-layer 3
 	fails 2 "unknown option '--frobnicate'; --help lists the options" --frobnicate
-	run --separate-stderr mtrain --dry-run --config tiny.conf --moe-input-jitter-eps 0.1 --mtp-num-layers 1 \
+	run --separate-stderr mtrain --dry-run --config tiny.conf --moe-input-jitter-eps 0.1 --mtp-use-repeated-layer \
 		--delay-wgrad-compute --fp4-format e2m1
 	[ "$status" = 2 ]
 	[ "$stderr" = "mtrain: 3 options cannot be used as given:
 mtrain: --moe-input-jitter-eps: jitter of the input of routers is not supported
-mtrain: --mtp-num-layers: multi-token prediction is not supported
+mtrain: --mtp-use-repeated-layer: layers never share weights
 mtrain: --fp4-format: FP4 is not supported" ]
 	run --separate-stderr mtrain --dry-run --config tiny.conf --mock-data --delay-wgrad-compute \
 		--wgrad-deferral-limit 3 --use-mpi

@@ -18,14 +18,14 @@ setup()
 @test "seven faults of seven kinds are seven lines, in the order of the command line" {
 	run -2 --separate-stderr mtrain --mock-data --num-layers 2 --num-attention-heads 4 --seq-length 16 \
 		--vocab-size 100 --train-iters 1 --lodd x --lr nought --save --micro-batch-size 0 \
-		--mtp-num-layers 1 --recompute-granularity selective --recompute-num-layers 2
+		--mtp-use-repeated-layer --recompute-granularity selective --recompute-num-layers 2
 	[ -z "$output" ]
 	[ "$stderr" = "mtrain: 7 options cannot be used as given:
 mtrain: unknown option '--lodd'; the nearest is '--load'
 mtrain: --lr nought: not a number
 mtrain: --save: needs a value: DIR
 mtrain: --micro-batch-size 0: must be from 1 to 1e+15
-mtrain: --mtp-num-layers: multi-token prediction is not supported
+mtrain: --mtp-use-repeated-layer: layers never share weights
 mtrain: --recompute-num-layers: is for --recompute-granularity full
 mtrain: --hidden-size: is needed (or --model CONFIG)" ]
 }
@@ -57,12 +57,12 @@ mtrain: read by nothing in this run: --moe-token-dispatcher-type (needs --num-ex
 }
 
 @test "--help with options tells of these alone, of other programs too" {
-	run -0 mtrain --help --muon-momentum --use-mpi --softmax-type --num-key-value-heads 2 --mtp-num-layers
+	run -0 mtrain --help --muon-momentum --use-mpi --softmax-type --num-key-value-heads 2 --mtp-use-repeated-layer
 	[[ $output != *"usage: "* ]]
 	output=$(echo "$output" | tr '\n' ' ' | tr -s ' ')
 	[[ $output == *"--muon-momentum N "*"needs --optimizer muon."* ]]
 	[[ $output == *"--use-mpi: without effect here: communication is MPI between CPUs and NCCL between GPUs"* ]]
-	[[ $output == *"--mtp-num-layers: refused: multi-token prediction is not supported"* ]]
+	[[ $output == *"--mtp-use-repeated-layer: refused: layers never share weights"* ]]
 	[[ $output == *"--num-key-value-heads: is --group-query-attention --num-query-groups \$ here"* ]]
 }
 

@@ -137,6 +137,18 @@ static const char *const cases[] = {
 		"moe-router-load-balancing-type none\nuse-parallel-residual\nmoe-layer-freq 2\n"
 		"shared-parallel-norm\n"
 		"attention-dropout 0\nhidden-dropout 0\n",
+	"swiglu\nffn-hidden-size 24\nnormalization RMSNorm\nposition-embedding-type rope\n"
+	"disable-bias-linear\nnum-query-groups 2\nuntie-embeddings-and-output-weights\n"
+	"mtp-num-layers 2\nmtp-loss-scaling-factor 0.7\nrecompute-activations\n"
+	"attention-dropout 0\nhidden-dropout 0\n",
+	"position-embedding-type rope\nmtp-num-layers 2\nmtp-loss-scaling-factor 1.3\n"
+	"norm-placement both\nlogits-scaling 0.7\nfinal-logit-softcapping 0.8\n"
+	"recompute-granularity full\nhidden-dropout 0.1\nembedding-dropout 0.2\n",
+	LATENTS "q-lora-rank 5\nqk-head-dim 4\nv-head-dim 2\nmtp-num-layers 1\n"
+		"num-experts 6\nmoe-router-topk 2\nmoe-layer-freq [0,1]\nswiglu\n"
+		"moe-router-score-function sigmoid\nmoe-shared-expert-intermediate-size 10\n"
+		"moe-aux-loss-coeff 0.3\nmtp-loss-scaling-factor 0.5\n"
+		"untie-embeddings-and-output-weights\nattention-dropout 0\nhidden-dropout 0\n",
 };
 
 struct options {
@@ -148,6 +160,21 @@ struct fixture {
 	struct engine e;
 	struct batch batch[2];
 };
+
+/* Labels of later tokens and uneven weights of theirs. */
+static void
+make_later(const struct fixture *f, struct batch *x, unsigned long seed)
+{
+	int64_t rows = f->e.plan.shape.seq_length * f->e.plan.shape.micro_batch_size,
+		n = rows * f->e.plan.model.mtp_num_layers;
+
+	x->later_labels = calloc((size_t)n + 1, 4);
+	x->later_mask = calloc((size_t)n + 1, 4);
+	for (int64_t i = 0; i < n; i++) {
+		x->later_labels[i] = (int32_t)(29 * rng_uniform(seed, (uint64_t)i, 4, 0));
+		x->later_mask[i] = fmaxf(0, 2 * rng_uniform(seed, (uint64_t)i, 5, 0) - 0.5f);
+	}
+}
 
 /* Tokens, labels and masks of two micro batches, drawn by the seed. */
 static void
@@ -170,6 +197,7 @@ make_batches(struct fixture *f, unsigned long seed)
 			x->loss_mask[i] =
 			    rng_uniform(seed, (uint64_t)i, 3, (uint32_t)m) > 0.2f * (float)(m + 1);
 		}
+		make_later(f, x, seed + (unsigned long)m);
 	}
 }
 
@@ -200,6 +228,18 @@ router_losses(const struct engine *e)
 	return total;
 }
 
+/* What the layers after the head add to it. */
+static double
+later_losses(const struct engine *e, const double *scalar)
+{
+	const struct model_config *c = &e->plan.model;
+	double sum = 0;
+
+	for (int64_t i = 0; i < c->mtp_num_layers; i++)
+		sum += scalar[SCALAR_LATER + i];
+	return c->mtp_num_layers ? c->mtp_loss_scaling_factor / (double)c->mtp_num_layers * sum : 0;
+}
+
 /* Total loss of the step; also accumulates gradients. */
 static double
 loss(struct fixture *f)
@@ -217,7 +257,8 @@ loss(struct fixture *f)
 	engine_weigh_routers(&f->e, factor);
 	pipeline_run(&p);
 	engine_read_scalars(&f->e, s);
-	return s[SCALAR_LOSS] + s[SCALAR_ZLOSS] + factor * router_losses(&f->e);
+	return s[SCALAR_LOSS] + s[SCALAR_ZLOSS] + factor * router_losses(&f->e) +
+	    later_losses(&f->e, s);
 }
 
 /* The difference quotient of the loss at an element. */
@@ -313,6 +354,8 @@ check_case(const char *options, struct comm *world, unsigned long seed)
 		free(f.batch[m].labels);
 		free(f.batch[m].positions);
 		free(f.batch[m].loss_mask);
+		free(f.batch[m].later_labels);
+		free(f.batch[m].later_mask);
 	}
 	engine_close(&f.e);
 	str_release(&notes);

@@ -55,6 +55,9 @@ expect 2 mpirun -np 2 $tiny : -np 1 $tiny --seed 7 : -np 1 $tiny
 one_line "mtrain: --seed: 1234 on rank 0 ($host), 7 on rank 2 ($host): \
 must be the same on all ranks"
 
+# Libraries of a device, as NCCL, must have one version, which the CPU has none of: the rule alone.
+expect 0 mpirun -np 3 "$B/tests/prop/libraries"
+
 # Another MPI library on one host is worth a note.
 cat >other.c <<'E'
 #include <mpi.h>

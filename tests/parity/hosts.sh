@@ -3,66 +3,15 @@
 # checkpoint, also where ranks are dealt to them in turn; when the link between them is
 # cut, all ranks end with status 4 within the time-out, and those that know the lost rank name it;
 # or mpirun notices it first, and ends all
-#
-# The hosts are network and host-name namespaces of this machine, joined by a veth pair; mpirun
-# starts its daemon on the other one by a script in place of ssh. A machine that lets nobody make
-# namespaces skips the test.
 set -u
-
-if [ -z "${HOSTS_INSIDE:-}" ]; then
-	if ! unshare -Urnu ip link add v0 type veth peer name v1 >/dev/null 2>&1; then
-		echo "skipped: namespaces and veth links cannot be made here (unshare -Urnu, ip)"
-		exit 0
-	fi
-	export HOSTS_INSIDE=1
-	exec unshare -Urnu sh "$0"
-fi
-
+# shellcheck source=tests/two_hosts.sh
+. "$TOP/tests/two_hosts.sh"
+two_hosts_enter "$0" || exit 0
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
-# mpirun takes root within a namespace for root.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-one=10.77.0.1 two=10.77.0.2
-
-# --- the hosts ------------------------------------------------------------------------------------
-
-mkfifo ready
-unshare -nu sh -c 'hostname hostb; echo >ready; exec sleep 600' &
-other=$!
-read -r _ <ready
-there="nsenter -t $other -n -u"
-
+two_hosts_make
 # Processes that still run on the other host end with it.
-end_hosts()
-{
-	net=$(readlink "/proc/$other/ns/net")
-	for p in /proc/[0-9]*; do
-		[ "$(readlink "$p/ns/net" 2>/dev/null)" != "$net" ] || kill -9 "${p#/proc/}"
-	done 2>/dev/null
-	clean
-}
-trap end_hosts EXIT
-
-# address ADDRESS: sets up this end of the link, and the loopback
-address()
-{
-	echo "ip link set lo up && ip addr add $1/24 dev veth0 && ip link set veth0 up"
-}
-hostname hosta
-{
-	ip link add veth0 type veth peer name veth0 netns "$other" && sh -c "$(address $one)" &&
-		$there sh -c "$(address $two)"
-} >out 2>&1 || fail "the link"
-
-# In place of ssh: HOST COMMAND...
-cat >agent <<END
-#!/bin/sh
-shift
-exec $there sh -c "\$*"
-END
-chmod +x agent
-export OMPI_MCA_plm_rsh_agent="$dir/agent" OMPI_MCA_oob_tcp_if_include=10.77.0.0/24 \
-	OMPI_MCA_btl_tcp_if_include=10.77.0.0/24
+trap 'two_hosts_end; clean' EXIT
 
 # --- the runs -------------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@
 # With ZeRO-1 any number of instances gives the same bits, also of experts and of matrices that are
 # updated whole; with sharded gradients instances are added last, so losses agree to 1e-6. A run
 # that was saved with 4 instances is resumed with 1. Gradients are not clipped: a norm is added in
-# the order of shards.
+# the order of shards. Instances that share the optimizer's state have the bits of those that do
+# not, also of matrices.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 text_dataset
@@ -60,6 +61,37 @@ agree()
 	echo "$1: losses within $loss"
 }
 agree sharded 4 $moe $(zero 3) --micro-batch-size 1
+
+# shared NAME OPTION...: 2 instances of 4 ranks that share the optimizer's state give the bits of
+# those that each have all of it, in every step and in the checkpoint
+shared()
+{
+	instances 2 "$1" 4 --save all --save-interval 2 $options
+	mv "$1.2" "$1.all"
+	instances 2 "$1" 4 --save part --save-interval 2 $options $outer
+	cmp "$1.all" "$1.2" >log || fail "$1: 2 instances that share train otherwise"
+	same_tensors "$1" all part
+}
+
+# resumes NAME NUMBER [OPTION]: so many instances continue the part that `shared` saved
+resumes()
+{
+	instances "$2" "$1.on" 4 --load part --ckpt-step 2 $options ${3:-}
+	sed -n '/"iteration": 3/,$p' "$1.all" | cmp - "$1.on.$2" >log ||
+		fail "$1: $2 instances continue otherwise"
+}
+
+# With one micro batch a step the order of all sums is one, for any instances.
+outer="--outer-dp-sharding-strategy optim"
+options="$moe $(zero 3) --optimizer muon --bf16 --micro-batch-size 2"
+shared whole
+resumes whole 1
+resumes whole 2 "$outer"
+rm -r all part
+options="$(zero 2) --ema-decay 0.9 --micro-batch-size 2 --pretend-hosts 2"
+shared averaged
+resumes averaged 4 "$outer"
+echo "shared: the same bits"
 
 ends 2 1 $steps --dry-run --world-size 4 $optim --num-distributed-optimizer-instances 3
 grep -q 'instances 3: must divide the 4 data ranks (try 2)' log || fail "3 instances of 4 ranks"

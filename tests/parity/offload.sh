@@ -28,6 +28,8 @@ narrow="--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16"
 same "bf16, a part" 1 0.3 --bf16
 same "ZeRO-3 x TP 2, moments and gradients in bf16" 4 0.5 --bf16 $narrow \
 	--main-grads-dtype bf16 $(layout 2 1) $(zero 3)
+same "ZeRO-2 in instances that share the state" 4 0.5 --bf16 $(zero 2) \
+	--num-distributed-optimizer-instances 2 --outer-dp-sharding-strategy optim
 if [ "${ALL:-}" = 1 ]; then
 	for type in "" --fp16 --fp64 "--bf16 --no-decoupled-weight-decay"; do
 		for fraction in 0 0.6 1; do

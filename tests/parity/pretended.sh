@@ -5,9 +5,13 @@
 # the ranks: the same losses, norms and bytes of checkpoints; with experts on several hosts, and the
 # choices of one, losses and norms within 1e-6. Two layouts that SEED draws, on 2 and 4 hosts; with
 # ALL=1 all of the fixed ones, a sample of the rest, and 20 steps of 16 ranks on 1, 2, 4 and 16
-# hosts in five layouts, each with ZeRO-1, 2 and 3; ALL=16 these alone. Then what is said of hosts,
-# and a number that divides no ranks.
-# shellcheck source=tests/parity/common disable=SC2046,SC2086
+# hosts, and on two in network namespaces, in five layouts, each with ZeRO-1, 2 and 3, and ZeRO-1 in
+# 1, 2 and 4 instances, of which 1 resumes what 4 saved; ALL=16 these alone. Then what is said of
+# hosts, and a number that divides no ranks.
+# shellcheck source=tests/two_hosts.sh disable=SC2046,SC2086
+. "$TOP/tests/two_hosts.sh"
+[ -z "${ALL:-}" ] || two_hosts_enter "$0" || :
+# shellcheck source=tests/parity/common
 . "$TOP/tests/parity/common"
 # shellcheck source=tests/parity/rows
 . "$TOP/tests/parity/rows"
@@ -27,7 +31,14 @@ run_on()
 	hosts=$1 ranks=$2
 	shift 2
 	rm -rf run run.jsonl "run.$hosts" "$hosts.jsonl"
-	$how "$ranks" $steps "$@" --pretend-hosts "$hosts" --metrics-file run.jsonl
+	if [ "$hosts" = apart ]; then
+		export OMPI_MCA_orte_default_hostfile="$PWD/hostfile"
+		$how "$ranks" $steps "$@" --metrics-file run.jsonl
+		unset OMPI_MCA_orte_default_hostfile
+		grep -q '^mtrain\[0\]: 2 hosts of 8 ranks' log || fail "not on two hosts"
+	else
+		$how "$ranks" $steps "$@" --pretend-hosts "$hosts" --metrics-file run.jsonl
+	fi
 	results run.jsonl >"hosts.$hosts"
 	mv run.jsonl "$hosts.jsonl"
 	mv run "run.$hosts"
@@ -59,7 +70,7 @@ check()
 	run_on 1 "$ranks" $options "$@"
 	how=$then
 	for n in $counts; do
-		[ $((ranks % n)) = 0 ] || continue
+		[ "$n" = apart ] || [ $((ranks % n)) = 0 ] || continue
 		run_on "$n" "$ranks" $options "$@"
 		compare "$n"
 	done
@@ -96,10 +107,37 @@ sixteen()
 		cat run.1/iter_*/*.safetensors | sha256sum
 	done
 }
+# in_instances: 16 ranks with ZeRO-1 in 1, 2 and 4 instances have the same steps but for norms, and
+# tensors, and 1 instance resumes what 4 saved
+in_instances()
+{
+	for n in 1 2 4 resumed; do
+		number=$n from="--save in.$n --save-interval 10"
+		[ "$n" != resumed ] || number=1 from="--save in.$n --load in.4 --ckpt-step 10"
+		train 16 --train-iters 20 --lr 1e-3 --clip-grad 0 --log-interval 1 $(zero 1) \
+			--global-batch-size 32 $from --num-distributed-optimizer-instances $number \
+			--metrics-file "$n.jsonl"
+		results "$n.jsonl" | sed 's/"grad_norm": [^,]*, //' >"in.$n.steps"
+		same_tensors "$n instances" in.1 "in.$n"
+	done
+	same_steps "2 instances" in.1.steps in.2.steps
+	same_steps "4 instances" in.1.steps in.4.steps
+	tail -n 10 in.1.steps >in.last
+	same_steps "1 instance after 4" in.last in.resumed.steps
+	echo "16 ranks in 1, 2 and 4 instances, and 1 after 4: the same bits"
+}
+
 if [ -n "$all" ]; then
 	use llama
 	take 20
 	counts="2 4 16"
+	if [ -n "${HOSTS_INSIDE:-}" ]; then
+		two_hosts_make
+		trap 'two_hosts_end; rm -rf "$tmp"' EXIT
+		printf '%s slots=8\n' $one $two >hostfile
+		counts="$counts apart"
+	fi
+	in_instances
 	sixteen 1 1
 	sixteen 1 1 --bf16 --grad-reduce-in-bf16
 	sixteen 2 1 --sequence-parallel

@@ -155,9 +155,14 @@ hosts="--pretend-hosts 2 --use-distributed-optimizer --save C --save-interval 2"
 (export STOP_SIGNAL=9 && lost killed rail 50 2 $hosts) &
 wait
 
-# A rank that stops for 2 seconds, and a job whose ranks all stop for longer than the time-out.
+# A rank that stops for 2 seconds, and a job whose ranks all stop for longer than the time-out: the
+# run continues until it is asked to end, however slow the machine is.
+steps()
+{
+	grep -c 'iteration .* consumed samples' slow/out
+}
 mkdir slow
-(cd slow && four none 1 0 --tensor-model-parallel-size 4 --train-iters 1000
+(cd slow && four none 1 0 --tensor-model-parallel-size 4 --train-iters 1000000
 	echo $? >status) &
 until_true test -e slow/out
 until_true grep -q 'iteration .* consumed samples' slow/out
@@ -166,16 +171,23 @@ sleep 2
 kill -CONT "$(cat slow/pid.2)"
 # shellcheck disable=SC2046
 kill -STOP $(cat slow/pid.*) || fail "the run has ended too early"
+before=$(steps)
 sleep 7
 # shellcheck disable=SC2046
 kill -CONT $(cat slow/pid.*)
+continued()
+{
+	[ "$(steps)" -gt $((before + 2)) ]
+}
+until_true continued
+kill -TERM "$(cat slow/pid.0)"
 wait
-cp slow/out out
-[ "$(cat slow/status)" = 0 ] || fail "slow ranks: status $(cat slow/status)"
+grep -v 'consumed samples' slow/out >out
+[ "$(cat slow/status)" = 3 ] || fail "slow ranks: status $(cat slow/status)"
 
 # told NAME SPEAKER MISSING WORDS...: SPEAKER said one line with these words, that a rank of MISSING
-# is the one, $where; the others of the four ended with 4 within the time-out and 10 seconds, and
-# their shells 2 later
+# is the one, $where; the others of the four ended with 4, on a quiet machine within the time-out
+# and 10 seconds, and their shells 2 later. Other tests run beside: half of the limit shows a hang.
 where="$(hostname))"
 told()
 {
@@ -187,7 +199,7 @@ told()
 		[ "$(cat "$name/status.$rank")" = 4 ] ||
 			fail "$name: rank $rank ended with $(cat "$name/status.$rank")"
 	done
-	[ "$(cat "$name/seconds")" -le 18 ] || fail "$name: it took $(cat "$name/seconds") s"
+	[ "$(cat "$name/seconds")" -le 30 ] || fail "$name: it took $(cat "$name/seconds") s"
 	said "mtrain[$speaker]: --distributed-timeout-"
 	[ "$(grep -c 'has not come' out)" = 1 ] || fail "$name: more than one line"
 	grep -q "; rank [$missing] ($where\(, as 1 more,\)* has not come: not a word from it for " \

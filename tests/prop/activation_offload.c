@@ -217,7 +217,8 @@ begin(const struct layout *l, const struct train_shape *s, int stage)
 		e.arena[a] = calloc(1, e.mem.arena[a] + 1);
 	e.items = calloc((size_t)layout_chunks(l), sizeof *e.items);
 	for (int i = 0; i < 2 * layout_chunks(l); i++)
-		pass_items_init(&e.items[i / 2][i % 2], &e.mem, i / 2, i % 2);
+		pass_items_init(
+		    &e.items[i / 2][i % 2], &e.mem, i / 2, i % 2 ? PASS_BACKWARD : PASS_FORWARD);
 	e.activation_offload = activation_offload_open(&e);
 	CHECK((e.activation_offload != NULL) == (e.mem.activation_offload.copied > 0));
 }

@@ -204,26 +204,65 @@ check_places(const struct shards *s)
 		}
 }
 
-/* The data ranks' equal parts of a bucket tile it, and the rank's own lie one after the other. */
+/* The shards of the data ranks tile a bucket; the rank's own begins in buffers of shards at `at`,
+ * and has its own part. */
+static void
+check_held_shard(const struct bucket *b, int64_t at)
+{
+	struct part held = bucket_own_shard(b), own = bucket_optim_part(b);
+	int64_t sum = 0;
+
+	for (int r = 0; r < b->data_ranks; r++) {
+		struct part p = bucket_shard(b, r, b->data_ranks);
+
+		CHECK(r != b->data_rank || (p.first == held.first && p.count == held.count));
+		for (int i = 0; i < r; i++) {
+			struct part other = bucket_shard(b, i, b->data_ranks);
+
+			CHECK(part_cut(&p, other.first, other.count).count == 0);
+		}
+		sum += p.count;
+	}
+	CHECK(sum == b->count && held.in_shard == at);
+	CHECK(part_cut(&held, own.first, own.count).count == own.count);
+	CHECK(own.count == 0 || own.in_shard - at == own.first - held.first);
+}
+
+/* The owners' equal parts of a bucket tile it, and the rank's own lie one after the other; so do
+ * shards. */
 static void
 check_parts(const struct shards *s)
 {
-	int64_t at = 0;
+	int64_t at = 0, held = 0;
 
 	for (int k = 0; k < s->num_buckets; k++) {
 		const struct bucket *b = &s->bucket[k];
 		struct part own = bucket_optim_part(b);
 
-		for (int r = 0; r < b->data_ranks; r++) {
-			struct part p = bucket_part(b, r, b->data_ranks);
+		for (int r = 0; r < b->owners; r++) {
+			struct part p = bucket_part(b, r, b->owners);
 
 			CHECK(p.first == b->first + r * p.count);
-			CHECK(r != b->data_rank || (own.first == p.first && own.count == p.count));
+			CHECK(r != b->owner || (own.first == p.first && own.count == p.count));
 		}
-		CHECK(
-		    own.in_shard == at && own.state == at && own.count * b->data_ranks == b->count);
+		CHECK(own.in_optim == at && own.state == at && own.count * b->owners == b->count);
 		at += own.count;
+		check_held_shard(b, held);
+		held += b->count / b->data_ranks;
 	}
+}
+
+/* Buffers of shards have as many elements as are said at most. */
+static void
+check_held(const struct shards *s)
+{
+	int64_t at = 0;
+
+	for (int k = 0; k < s->num_buckets; k++) {
+		check_held_shard(&s->bucket[k], at);
+		at += bucket_own_shard(&s->bucket[k]).count;
+	}
+	CHECK(at <= shards_shard_elements(s, true) + shards_shard_elements(s, false));
 }
 
 /* The rank's own parts, or with one data rank the whole buckets, lie one after the other; states
@@ -237,7 +276,7 @@ check_own(const struct shards *s, bool sharded)
 		const struct bucket *b = &s->bucket[k];
 		struct part p = sharded ? bucket_optim_part(b) : bucket_part(b, 0, 1);
 
-		CHECK(p.in_shard == at && p.state == state[b->layers]);
+		CHECK(p.in_optim == at && p.state == state[b->layers]);
 		at += p.count;
 		state[b->layers] += p.count;
 	}
@@ -252,28 +291,29 @@ static void
 check_whole(struct shards *s, const struct param *table)
 {
 	cut_whole(s, table);
+	check_held(s);
 	check_own(s, true);
 	check_own(s, false);
 	for (int k = 0; k < s->num_buckets; k++) {
 		const struct bucket *b = &s->bucket[k];
 		int64_t sum = 0;
 
-		for (int r = 0; r < b->data_ranks; r++) {
-			struct part p = bucket_part(b, r, b->data_ranks);
+		for (int r = 0; r < b->owners; r++) {
+			struct part p = bucket_part(b, r, b->owners);
 
 			CHECK(p.first >= b->first && p.first + p.count <= b->first + b->count);
-			CHECK(b->layers || p.count == b->count / b->data_ranks);
+			CHECK(b->layers || p.count == b->count / b->owners);
 			sum += p.count;
 		}
 		CHECK(sum == b->count);
 	}
 	for (int i = 0; i < s->count; i++) {
 		const struct shard *sh = &s->item[i];
-		int data_ranks = s->bucket[sh->bucket].data_ranks;
+		int n = s->bucket[sh->bucket].owners;
 		int64_t owners = 0, parts = 0;
 
-		for (int r = 0; r < data_ranks; r++) {
-			struct part p = shard_part(s, sh, r, data_ranks);
+		for (int r = 0; r < n; r++) {
+			struct part p = shard_part(s, sh, r, n);
 
 			owners += p.count > 0;
 			parts += p.count;
@@ -333,17 +373,22 @@ check_sums(const struct shards *s, const struct param *table, const struct layou
 	}
 }
 
-/* Data ranks are instances of neighbours, each of which shares every bucket. */
+/* Data ranks are instances of neighbours, each of which shares every bucket, and all of which share
+ * the optimizer's state or none. */
 static void
 check_instances(const struct shards *s, const struct layout *l, const int coord[AX_COUNT])
 {
-	int64_t ranks = layout_data_ranks(l) / layout_instances(l);
+	int64_t ranks = layout_data_ranks(l) / layout_instances(l),
+		sharing = l->outer_sharding == OUTER_OPTIM ? layout_instances(l) : 1;
 
 	for (int k = 0; k < s->num_buckets; k++) {
 		const struct bucket *b = &s->bucket[k];
 
 		CHECK(b->data_ranks == ranks && b->data_rank < ranks);
 		CHECK(b->instance * ranks + b->data_rank == layout_data_rank(l, coord));
+		CHECK(b->owners == ranks * sharing);
+		CHECK(b->owner == b->data_rank * sharing + b->instance % sharing);
+		CHECK(bucket_first_copy(b) == (b->instance < sharing));
 	}
 }
 
@@ -480,7 +525,7 @@ imbalance(const struct shards *s, const struct param *table, bool experts)
 
 		if (!b->layers || b->experts != experts)
 			continue;
-		data_ranks = b->data_ranks;
+		data_ranks = b->owners;
 		for (int r = 0; r < data_ranks; r++)
 			if (shard_part(s, sh, r, data_ranks).count)
 				flops[r] += cut_flops(p->shape[0], p->shape[1]);
@@ -717,6 +762,7 @@ draw_instances(struct layout *l, const struct model_config *c)
 	struct err e;
 
 	l->optimizer_instances = (const int64_t[]){ 0, 1, ranks, pick(ranks) }[rand() % 4];
+	l->outer_sharding = rand() % 2 ? OUTER_OPTIM : OUTER_NO_SHARD;
 	while (layout_check_instances(l, c, &e) < 0)
 		l->optimizer_instances--;
 }

@@ -68,7 +68,8 @@ line_of(const struct layer *l, const struct step *s, int64_t i, int bytes)
 		    held < has[0].count ? has[0].first + held : has[1].first + held - has[0].count;
 
 	return (off_t)bytes *
-	    ((sample * p->model.num_layers + l->block->layer) * p->shape.seq_length + position);
+	    ((sample * (model_end(&p->model) + 1) + l->block->layer) * p->shape.seq_length +
+		position);
 }
 
 static void

@@ -158,19 +158,20 @@ test_recompute(void)
 	}
 }
 
-/* A number is that of one row of its block, and a name that of one in a layer. */
+/* A number is that of one row of its block that a layer has, and a name that of one in a layer. */
 static void
 test_statements(void)
 {
 	const struct model_config c = layers(2);
 
 	for (const struct block_kind *const *k = block_kinds; *k; k++) {
-		struct param_list all = block_params(*k, &c);
+		struct param_list all = block_params(*k, &c, c.num_layers);
 
 		CHECK(all.count > 0);
 		for (int i = 0; i < all.count; i++)
 			for (int j = 0; j < i; j++)
-				CHECK(all.row[i].number != all.row[j].number &&
+				CHECK((all.row[i].number != all.row[j].number ||
+					  all.row[i].when != all.row[j].when) &&
 				    strcmp(all.row[i].name, all.row[j].name) != 0);
 	}
 }
@@ -211,7 +212,7 @@ test_work(void)
 			int64_t sum = 0;
 			struct work w;
 
-			if (*k == &block_moe)
+			if (*k == &block_moe || *k == &block_mtp)
 				continue;
 			work_of(&w, *k, &c, &l, &s);
 			for (int n = 0; n < w.num_gemms; n++) {
@@ -248,9 +249,44 @@ test_expert_work(void)
 	CHECK(sum == 96 * 3 * h * (3 * 24 + 40));
 }
 
+/* Layers after the head are like the last of the model's, and have what they begin and end with: on
+ * the last stage, in passes that train. Each tensor rank multiplies by the whole projection. */
+static void
+test_later(void)
+{
+	struct model_config c = layers(3);
+	struct train_shape s = { .seq_length = 32, .micro_batch_size = 3 };
+	struct layout l = { 1, 1, 1, 2, .split = { 2, 1 }, .virtual_stages = 1 };
+	static const struct block_kind *const want[] = { &block_attention, &block_mlp, &block_head,
+		&block_mtp, &block_attention, &block_mlp, &block_head, &block_mtp, &block_attention,
+		&block_mlp, &block_head };
+	static const int layer[] = { 2, 2, 3, 4, 4, 4, 4, 5, 5, 5, 5 },
+			 local[] = { 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2 };
+	struct block *b;
+	struct work w;
+	int n;
+
+	c.mtp_num_layers = 2;
+	n = block_list(&c, &l, &s, 1, &b);
+	CHECK(n == sizeof want / sizeof *want);
+	for (int i = 0; i < n; i++)
+		CHECK(b[i].kind == want[i] && b[i].layer == layer[i] && b[i].local == local[i]);
+	free(b);
+	s.forward_only = true;
+	CHECK(block_list(&c, &l, &s, 1, &b) == 3);
+	free(b);
+	CHECK(block_list(&c, &l, &s, 0, &b) == 5);
+	free(b);
+	l = (struct layout){ 4, 1, 1, 1 };
+	work_of(&w, &block_mtp, &c, &l, &s);
+	CHECK(w.num_gemms == 1 && w.gemm[0].rows == 96 && w.gemm[0].out == c.hidden_size &&
+	    w.gemm[0].in == 2 * c.hidden_size);
+}
+
 int
 main(void)
 {
+	test_later();
 	test_work();
 	test_expert_work();
 	test_stages();

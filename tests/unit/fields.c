@@ -44,6 +44,7 @@ static const struct model_config every = {
 	true, 0.75,              /* moe_router_enable_expert_bias, moe_router_bias_update_rate */
 	BALANCING_SEQ_AUX_LOSS,
 	0.625, 0.875,            /* moe_aux_loss_coeff, moe_z_loss_coeff */
+	2, 0.4,                  /* mtp_num_layers, mtp_loss_scaling_factor */
 	0.125, 0.25, 0.375, 0.5, /* init_method_std, the dropouts */
 	1, { 2, { 3, 4 } }, 2,   /* bos_token_id, eos_token_id, pad_token_id */
 };
@@ -181,7 +182,7 @@ test_every_difference(void)
 	model_differences(&every, &tiny, &all);
 	CHECK(lines(&all) == lines(&dump) - 1);
 	model_weight_differences(&every, &tiny, &weights);
-	CHECK(lines(&all) == lines(&weights) + 13);
+	CHECK(lines(&all) == lines(&weights) + 14);
 	CHECK(strstr(weights.buf,
 	    "linear-biases\t'linear-biases qkv'\t'linear-biases qkv "
 	    "proj mlp'\n"));
@@ -226,6 +227,7 @@ test_base(void)
 		    .rotary_percent = 1,
 		    .moe_router_topk = 2,
 		    .moe_router_bias_update_rate = 1e-3,
+		    .mtp_loss_scaling_factor = 0.1,
 		    .init_method_std = 0.02,
 		    .bos_token_id = -1,
 		    .pad_token_id = -1 };

@@ -23,14 +23,18 @@ open_rank(struct engine *e, struct bucket bucket[2])
 	struct err err;
 
 	memset(e, 0, sizeof *e);
-	bucket[0] = (struct bucket){
-		.count = LARGE + 2 * BUCKET_ALIGN, .data_rank = 1, .data_ranks = REPLICAS
-	};
+	bucket[0] = (struct bucket){ .count = LARGE + 2 * BUCKET_ALIGN,
+		.data_rank = 1,
+		.data_ranks = REPLICAS,
+		.owner = 1,
+		.owners = REPLICAS };
 	bucket[1] = (struct bucket){ .first = bucket[0].count,
 		.count = ELEMENTS - bucket[0].count,
 		.data_rank = 1,
 		.data_ranks = REPLICAS,
-		.in_shard = bucket[0].count / REPLICAS };
+		.owner = 1,
+		.owners = REPLICAS,
+		.in_optim = bucket[0].count / REPLICAS };
 	e->backend = &backend_cpu;
 	e->device = e->backend->open(&c, &err);
 	e->stream = e->backend->stream(e->device, STREAM_COMPUTE);
@@ -122,8 +126,8 @@ take(struct engine *e, const struct bucket_chunk *p, const struct tensor *slot, 
 	struct passing *x = ctx;
 
 	(void)e;
-	CHECK(p->part.in_shard == x->next);
-	memcpy(x->host + p->part.in_shard, slot->data, tensor_bytes(slot));
+	CHECK(p->part.in_optim == x->next);
+	memcpy(x->host + p->part.in_optim, slot->data, tensor_bytes(slot));
 	x->next += p->part.count;
 	x->pieces++;
 }
@@ -148,7 +152,7 @@ test_ring(struct engine *e)
 		struct part p = bucket_optim_part(&e->mem.shards.bucket[b]);
 
 		for (int64_t i = 0; i < p.count; i += 997)
-			CHECK(x.host[p.in_shard + i] == (float)(p.first + i));
+			CHECK(x.host[p.in_optim + i] == (float)(p.first + i));
 	}
 	free(x.device);
 	free(x.host);

@@ -58,7 +58,7 @@ static bool
 is_stated(const struct model_config *c, const char *name)
 {
 	for (const struct block_kind *const *k = block_kinds; *k; k++) {
-		struct param_list all = block_params(*k, c);
+		struct param_list all = block_params(*k, c, c->num_layers);
 
 		for (int i = 0; i < all.count; i++)
 			if (!strcmp(all.row[i].name, name))

@@ -999,12 +999,50 @@ test_average(void)
 	CHECK(memory_buffer(&with, BUF_STAGING_RING)->bytes ==
 	    2 * sizeof(float) * (uint64_t)(with.shards.largest / 4));
 	for (; memory_bucket_chunk(&with, &p); own += p.part.count)
-		CHECK(p.part.in_shard == own &&
+		CHECK(p.part.in_optim == own &&
 		    2 * (uint64_t)p.part.count * sizeof(float) <=
 			memory_buffer(&with, BUF_STAGING_RING)->bytes);
 	CHECK(own == with.optim_elements);
 	memory_release(&without);
 	memory_release(&with);
+}
+
+/* Of two instances of two data ranks each that share the optimizer's state every rank has half of
+ * it, and as much of weights and gradients as without. */
+static void
+test_instances(void)
+{
+	static const int held[] = { BUF_WEIGHTS, BUF_GRADS, BUF_GRAD_SLOTS },
+			 owned[] = { BUF_MASTER, BUF_STATE, BUF_STATE + 1 };
+	struct model_config c = tiny();
+	struct layout l = { 1, 1, 4, 1, .optimizer_instances = 2 };
+	struct train_shape s = { .seq_length = 32,
+		.micro_batch_size = 1,
+		.num_microbatches = 1,
+		.dtype = DTYPE_BF16,
+		.sharding = SHARDING_PARAMS,
+		.rule = &optim_rules[0] };
+	int coord[AX_COUNT] = { 0 };
+	struct memory_plan all, part;
+
+	memory_plan(&all, &c, &l, &s, coord);
+	l.outer_sharding = OUTER_OPTIM;
+	memory_plan(&part, &c, &l, &s, coord);
+	check_sums(&part);
+	check_levels(&part);
+	for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
+		uint64_t bytes = memory_buffer(&all, held[i])->bytes;
+
+		CHECK(bytes && memory_buffer(&part, held[i])->bytes == bytes);
+	}
+	for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
+		uint64_t bytes = memory_buffer(&all, owned[i])->bytes;
+
+		CHECK(bytes && 2 * memory_buffer(&part, owned[i])->bytes == bytes);
+	}
+	CHECK(memory_total(&part) < memory_total(&all));
+	memory_release(&all);
+	memory_release(&part);
 }
 
 /* What the host updates leaves the device, except for weights and gradients, and comes to the host
@@ -1284,6 +1322,7 @@ main(void)
 	test_row_shards();
 	test_parts();
 	test_average();
+	test_instances();
 	test_offload();
 	return check_done();
 }

@@ -74,7 +74,7 @@ test_forward(void)
 	struct pass_items p;
 
 	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 1, 0);
-	pass_items_init(&p, &m, 0, false);
+	pass_items_init(&p, &m, 0, PASS_FORWARD);
 	CHECK(!p.backward && p.num_items == m.num_blocks && m.num_blocks == 14);
 	for (int i = 0; i < p.num_items; i++)
 		CHECK(p.item[i].kind == ITEM_FORWARD && p.item[i].block == i);
@@ -84,14 +84,14 @@ test_forward(void)
 	pass_items_release(&p);
 	memory_release(&m);
 	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 0, 0);
-	pass_items_init(&p, &m, 0, false);
+	pass_items_init(&p, &m, 0, PASS_FORWARD);
 	CHECK(p.num_segments == 1 + 3);
 	check_segments(&m, &p);
 	pass_items_release(&p);
 	memory_release(&m);
 	/* Layers 1 and 3 leave, so the others are in three segments. */
 	plan(&m, (struct recompute){ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, 0, 2);
-	pass_items_init(&p, &m, 0, false);
+	pass_items_init(&p, &m, 0, PASS_FORWARD);
 	CHECK(p.num_segments == 1 + 3 + 4);
 	check_segments(&m, &p);
 	pass_items_release(&p);
@@ -141,7 +141,7 @@ test_backward(void)
 
 	for (int i = 0; i < 24; i++) {
 		plan(&m, how[i / 6], i % 2, i % 3);
-		pass_items_init(&p, &m, 0, true);
+		pass_items_init(&p, &m, 0, PASS_BACKWARD);
 		CHECK(p.backward && p.num_items == m.num_blocks + again[i / 6]);
 		check_backward(&m, &p);
 		pass_items_release(&p);

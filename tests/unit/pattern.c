@@ -104,7 +104,8 @@ test_refusals(void)
 static void
 test_layers(void)
 {
-	struct model_config c = { .position = POSITION_ROPE,
+	struct model_config c = { .num_layers = 3,
+		.position = POSITION_ROPE,
 		.window_size = 9,
 		.window_attn_skip_freq = pattern_every(2) };
 

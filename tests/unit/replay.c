@@ -79,7 +79,7 @@ main(void)
 	struct block_range chunk = { 0, 1 };
 	struct segment segments[] = { { 0, 0, 1 }, { 1, 0, 1 } };
 	struct pass_item forward = { .kind = ITEM_FORWARD }, backward = { .kind = ITEM_BACKWARD };
-	struct pass_items items[][2] = { { { false, &forward, 1, segments, 2 },
+	struct pass_items items[][PASS_KINDS] = { { { false, &forward, 1, segments, 2 },
 	    { true, &backward, 1, segments, 2 } } };
 	const struct pass_items *to = &items[0][0], *back = &items[0][1];
 	struct backend b = {

@@ -78,6 +78,11 @@ type_some(struct search_input *in)
 		in->typed.expert_model_parallel_size = ONE_OF(1, 2);
 	if ((!in->keep_sharding || in->shape.sharding) && !draw(6))
 		in->typed.optimizer_instances = ONE_OF(1, 2);
+	in->keep_outer_sharding = draw(2);
+	in->typed.outer_sharding =
+	    in->keep_outer_sharding && draw(2) ? OUTER_OPTIM : OUTER_NO_SHARD;
+	if (in->keep_sharding)
+		run_join_instances(&in->typed, in->shape.sharding);
 	if (!draw(6))
 		in->split.num_virtual_stages_per_pipeline_rank = 1;
 }
@@ -178,8 +183,9 @@ add_savings(struct plans *all, const struct candidate *c)
 		if ((in->keep_sharding && x.sharding != (int)in->shape.sharding) ||
 		    (!in->keep_sharding && x.sharding && layout_data_ranks(&c->layout) == 1) ||
 		    (layout_instances(&c->layout) > 1 &&
-			x.sharding <
-			    (in->typed.optimizer_instances ? SHARDING_OPTIM : SHARDING_GRADS)) ||
+			x.sharding < (in->typed.optimizer_instances && !in->typed.outer_sharding
+					     ? SHARDING_OPTIM
+					     : SHARDING_GRADS)) ||
 		    (in->keep_recompute && x.recompute) || (in->keep_offload && x.offload) ||
 		    (in->keep_optimizer && x.optimizer))
 			continue;
@@ -256,6 +262,8 @@ add_instances(struct plans *all, struct candidate *c)
 		int64_t n = several ? hosts_of_data(&c->layout, &where) : typed ? typed : 1;
 
 		c->layout.optimizer_instances = n;
+		c->layout.outer_sharding =
+		    several && !in->keep_outer_sharding ? OUTER_OPTIM : in->typed.outer_sharding;
 		if ((!several || n > 1) &&
 		    layout_check_instances(&c->layout, &in->model, &ignored) == 0)
 			add_batches(all, c);
@@ -270,7 +278,8 @@ add_layout(struct plans *all, const int64_t size[5], bool rows, enum context_for
 	bool experts = in->model.num_experts > 0;
 	int64_t t = size[0], p = size[1], c = size[2], e = size[3], slices = size[4];
 	struct candidate x = { .shape = in->shape,
-		.layout = { t, c, in->world_size / (t * p * c), p, .sequence_parallel = rows } };
+		.layout = { t, c, in->world_size / (t * p * c), p, .sequence_parallel = rows,
+		    .outer_sharding = in->typed.outer_sharding } };
 	struct err ignored;
 
 	if (in->world_size % (t * p * c) || (in->tensor && t != in->tensor) ||

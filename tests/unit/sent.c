@@ -88,7 +88,7 @@ test_narrow(void)
 }
 
 /* As many instances as hosts: gathers of weights stay inside, and gradients pass between hosts
- * once, scattered and gathered. */
+ * once, scattered and gathered; where instances share the optimizer's state, weights return. */
 static void
 test_instances(void)
 {
@@ -100,8 +100,12 @@ test_instances(void)
 
 			p.shape.sharding = (enum sharding)zero;
 			p.layout.optimizer_instances = RANKS / inside;
+			p.layout.outer_sharding = OUTER_NO_SHARD;
 			CHECK(between(&p, inside, SENT_DATA) == 8 * f);
 			CHECK(between(&p, RANKS, SENT_DATA) == 0);
+			p.layout.outer_sharding = OUTER_OPTIM;
+			run_join_instances(&p.layout, p.shape.sharding);
+			CHECK(between(&p, inside, SENT_DATA) == 6 * f);
 		}
 }
 

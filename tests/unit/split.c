@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define REFUSED(of, why) "--pipeline-model-parallel-layout '" of "': " why
+
 /* Llama-8B, whose head weighs about 2.2 layers at 8192 tokens, with other numbers of layers. */
 static struct model_config
 llama(int64_t layers)
@@ -59,6 +61,35 @@ test_balance(void)
 	split_text(&l, &c, &text);
 	CHECK_STR(text.buf, "Et*4|t*4|t*4|t*4|t*5|t*5|t*4|t*2L");
 	str_release(&text);
+}
+
+/* Layers after the head are on its stage, which has fewer others. */
+static void
+test_later(void)
+{
+	struct model_config c = llama(8);
+	const char
+	    *of[] = { "Et*4|t*4mmL", "Et*4|t*4L", "Et*4|t*4mL", "Et*4|t*4m|mL" },
+	    *want[] = { "Et*4|t*4m*2L", "Et*4|t*4m*2L",
+		    REFUSED("Et*4|t*4mL", "has 1 m: must be none, or --mtp-num-layers 2"),
+		    REFUSED("Et*4|t*4m|mL",
+			"m must be on the last stage, before L: layers after the head are on "
+			"its stage") };
+
+	c.mtp_num_layers = 2;
+	for (int i = 0; i < 5; i++) {
+		struct split_options o = { .pipeline_model_parallel_layout = i < 4 ? of[i] : NULL };
+		struct layout l = { 1, 1, 1, 2 };
+		struct str text = { 0 };
+		struct err e;
+
+		if (split_resolve(&o, &c, 8192, &l, &e) < 0)
+			str_adds(&text, e.msg);
+		else
+			split_text(&l, &c, &text);
+		CHECK_STR(text.buf, i < 4 ? want[i] : "Et*8|m*2L");
+		str_release(&text);
+	}
 }
 
 /* If the head has more work than all layers, its stage has only the layers that its other chunks
@@ -120,16 +151,13 @@ text(const char *of, int64_t layers, int64_t stages)
 	    &(struct split_options){ .pipeline_model_parallel_layout = of }, layers, stages);
 }
 
-#define REFUSED(of, why) "--pipeline-model-parallel-layout '" of "': " why
-
 static void
 test_text(void)
 {
 	CHECK_STR(text("Et*3|(tt|)*2,tL", 8, 4), "Et*3|t*2|t*2|tL");
 	CHECK_STR(text("E,ttt,|,(t*2|)*2L", 7, 4), "Et*3|t*2|t*2|L");
-	CHECK_STR(
-	    text("Et|m|L", 1, 3), REFUSED("Et|m|L", "multi-token prediction is not supported"));
-	CHECK_STR(text("Et|X", 1, 2), REFUSED("Et|X", "signs are E, t, L, |, x*n, (...)*n"));
+	CHECK_STR(text("Et|m|L", 1, 3), REFUSED("Et|m|L", "more m than --mtp-num-layers"));
+	CHECK_STR(text("Et|X", 1, 2), REFUSED("Et|X", "signs are E, t, m, L, |, x*n, (...)*n"));
 	CHECK_STR(text("tE|L", 1, 2), REFUSED("tE|L", "E must be the first sign, once"));
 	CHECK_STR(text("EE|L", 1, 2), REFUSED("EE|L", "E must be the first sign, once"));
 	CHECK_STR(text("EtL|t", 2, 2), REFUSED("EtL|t", "L must be the last sign"));
@@ -235,6 +263,7 @@ int
 main(void)
 {
 	test_balance();
+	test_later();
 	test_heavy_head();
 	test_unmade();
 	test_options();

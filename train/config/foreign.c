@@ -103,7 +103,10 @@ static const char mhc[] = "several residual streams are not supported";
 static const char moe8[] = "experts exchange rows in 8 bits";
 static const char mpi_nccl[] = "communication is MPI between CPUs and NCCL between GPUs";
 static const char mrope[] = "positions in sections are not supported";
-static const char mtp[] = "multi-token prediction is not supported";
+static const char mtp_detached[] = "losses of later tokens always reach the whole model";
+static const char mtp_mixed[] =
+    "layers that predict later tokens read the hidden state before them alone";
+static const char mtp_stage[] = "the last stage has the layers that predict later tokens";
 static const char muon_qkv[] = "Muon updates q, k and v each by itself";
 static const char mup[] = "muP is not supported";
 static const char nan_checks[] = "NaN and Inf are always looked for";
@@ -124,7 +127,6 @@ static const char one_ckpt[] = "checkpoints have one format, whole and independe
 static const char one_level[] =
     "give --cp-comm-type a2a or all_gather: context ranks have one level";
 static const char one_model[] = "there is one model code";
-static const char one_shard[] = "instances hold equal states, as with no_shard";
 static const char only_speed[] = "changes only speed";
 static const char overlapped[] = "copies always overlap the update by the host";
 static const char padded[] = "rows of 8-bit GEMMs are padded where they must be";
@@ -145,7 +147,6 @@ static const char read_goldfish[] = "only --goldfish-loss reads it";
 static const char read_kitchen[] = "only --use-kitchen-attention reads it";
 static const char read_lion[] = "only --optimizer lion reads it";
 static const char read_mhc[] = "only --enable-mhc-connections reads it";
-static const char read_mtp[] = "only --mtp-num-layers reads it";
 static const char read_mup[] = "only --use-mup reads it";
 static const char read_upcycling[] = "only --moe-use-upcycling reads it";
 static const char read_variant[] = "only --experimental-attention-variant reads it";

@@ -189,7 +189,7 @@
 	DO(NOTE, "enable-cuda-graph", 0, graphs) DO(NOTE, "enable-experimental", 0, one_model) \
 	DO(NOTE, "enable-expert-tensor-parallelism", 0, etp) \
 	DO(NOTE, "enable-ft-package", 0, watch) \
-	DO(NOTE, "enable-full-sharding-in-hsdp", 0, one_shard) \
+	DO(ALIAS, "enable-full-sharding-in-hsdp", 0, "--outer-dp-sharding-strategy optim") \
 	DO(SCOPE, "enable-gpt-oss", 0, post_training) DO(MATHS, "enable-mhc-connections", 0, mhc) \
 	DO(LACKS, "enable-msc", 0, storage) DO(NOTE, "enable-one-logger", 0, watch) \
 	DO(NOTE, "enable-zbh1-exact-semantics", 0, zero_bubble) \
@@ -488,10 +488,10 @@
 	DO(NOTE, "moe-use-legacy-grouped-gemm", 0, together) \
 	DO(LACKS, "moe-use-upcycling", 0, upcycle) DO(SCOPE, "mos", 0, distill) \
 	DO(MATHS, "mrope-section", OPT_MANY, mrope) \
-	DO(NOTE, "mtp-detach-heads", 0, read_mtp) \
-	DO(NOTE, "mtp-hsm", 0, read_mtp) DO(MATHS, "mtp-hybrid-override-pattern", 1, mtp) \
-	DO(NOTE, "mtp-loss-scaling-factor", 1, read_mtp) DO(MATHS, "mtp-num-layers", 1, mtp) \
-	DO(NOTE, "mtp-standalone", 0, read_mtp) DO(NOTE, "mtp-use-repeated-layer", 0, read_mtp) \
+	DO(MATHS, "mtp-detach-heads", 0, mtp_detached) DO(MATHS, "mtp-hsm", 0, mtp_mixed) \
+	DO(SCOPE, "mtp-hybrid-override-pattern", 1, hybrid) \
+	DO(NOTE, "mtp-standalone", 0, mtp_stage) \
+	DO(MATHS, "mtp-use-repeated-layer", 0, shared_layers) \
 	DO(ALIAS, "multi-query-attention", 0, "--group-query-attention --num-query-groups 1") \
 	DO(MATHS, "muon-no-split-qkv", 0, muon_qkv) \
 	DO(ALIAS, "muon-use-nesterov", 0, "--muon-nesterov") DO(NOTE, "muon-use-syrk", 0, speed) \
@@ -581,7 +581,6 @@
 	DO(NOTE, "one-logger-run-name", 1, watch) DO(NOTE, "onnx-safe", OPT_MAYBE, one_model) \
 	DO(NOTE, "optimizer-cuda-graph", 0, graphs) DO(NOTE, "otel-enabled", 0, watch) \
 	DO(NOTE, "otel-service-name", 1, watch) DO(NOTE, "otel-span-groups", 1, watch) \
-	DO(NOTE, "outer-dp-sharding-strategy", 1, one_shard) \
 	DO(SCOPE, "output-bert-embeddings", 0, retrieval) \
 	DO(SCOPE, "output-every-n-results", 1, serving) \
 	DO(SCOPE, "output-logit-dtype", 1, serving) DO(LACKS, "output-path", 1, generate) \

@@ -4,7 +4,7 @@
  * An item is a key head with its heads of values, whose states lie side by side in the rows of one
  * matrix, sample after sample. The backward pass finds the states before each chunk of positions
  * first, and then, from the last chunk to the first, those before each position of one. Source:
- * docs/math.md 2.11.
+ * docs/math.md 2.12.
  */
 #include "train/cpu/real.h"
 

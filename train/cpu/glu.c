@@ -1,4 +1,4 @@
-/* glu.c - elements times a function of others. Source: docs/math.md 2.11 */
+/* glu.c - elements times a function of others. Source: docs/math.md 2.12 */
 #include "train/cpu/real.h"
 
 static void

@@ -1,4 +1,4 @@
-/* short_conv.c - sums over the last positions of each channel. Source: docs/math.md 2.11 */
+/* short_conv.c - sums over the last positions of each channel. Source: docs/math.md 2.12 */
 #include "train/cpu/real.h"
 
 enum { CHANNELS = 64, TAPS = 16 }; /* of an item; the most of a channel */

@@ -1,4 +1,4 @@
-/* glu.cu - elements times a function of others. Source: docs/math.md 2.11 */
+/* glu.cu - elements times a function of others. Source: docs/math.md 2.12 */
 #include "train/cuda/kernel.cuh"
 
 enum { BLOCKS = 8, WARPS = CU_THREADS / 32 }; /* blocks an SM */

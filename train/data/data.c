@@ -346,6 +346,7 @@ data_batch(
 		else if (make_sample(r, s, r->samples[i], e) < 0)
 			return -1;
 		weight += deal_sample(&deal, &r->one, i, out);
+		deal_later(&deal, &r->one, i, out);
 	}
 	return weight;
 }

@@ -1,6 +1,40 @@
 /* deal.c - the rows of samples that a rank has */
 #include "train/data/deal.h"
 
+/* The weight of the label so many tokens on: 0 where there is none, or attention keeps to documents
+ * and it is of another one. */
+static float
+later_weight(const struct deal *d, const struct sample *one, int64_t t, int64_t shift)
+{
+	int64_t at = t + shift;
+
+	if (at >= d->plan->shape.seq_length ||
+	    (one->documents && one->documents[at] != one->documents[t]))
+		return 0;
+	return one->loss_mask[at];
+}
+
+void
+deal_later(const struct deal *d, const struct sample *one, int64_t i, const struct batch *out)
+{
+	const struct run_plan *p = d->plan;
+	int64_t length = p->shape.seq_length, rows = run_rows(p), row;
+	struct position_range has[POSITION_RANGES];
+	int n = layout_positions(&p->layout, length, d->context, has);
+
+	for (int64_t j = 0; out->later_mask && j < p->model.mtp_num_layers; j++) {
+		row = j * rows + i;
+		for (int k = 0; k < n; k++)
+			for (int64_t t = has[k].first; t < has[k].first + has[k].count;
+			     t++, row += d->samples) {
+				int64_t at = t + j + 1;
+
+				out->later_labels[row] = at < length ? one->labels[at] : 0;
+				out->later_mask[row] = later_weight(d, one, t, j + 1);
+			}
+	}
+}
+
 double
 deal_sample(const struct deal *d, const struct sample *one, int64_t i, const struct batch *out)
 {

@@ -17,6 +17,9 @@ struct deal {
  * of the tokens that the loss counts. */
 double deal_sample(
     const struct deal *d, const struct sample *one, int64_t i, const struct batch *out);
+/* Copies the labels of later tokens and their weights, where the batch has them: a token that the
+ * next document or sample has is none. */
+void deal_later(const struct deal *d, const struct sample *one, int64_t i, const struct batch *out);
 /* A sample without any token that counts from row `first` on, which is one document: for the places
  * after the last sample, and the end of one. */
 void deal_padding(struct sample *one, int64_t first, int64_t seq_length);

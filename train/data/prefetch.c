@@ -157,8 +157,29 @@ first_set(const struct prefetch *p, int kind)
 	return -1;
 }
 
-/* Memory for a ring of the plan's micro batches; its bytes are as many as its batches take. An
- * entry has four arrays of 4 bytes an element, and the starts of documents. */
+/* Layers that predict later tokens, of which evaluations have none. */
+static int64_t
+later_layers(const struct prefetch *p, const struct ring *r)
+{
+	return r == &p->ring[TRAINING] ? r->plan.model.mtp_num_layers : 0;
+}
+
+/* The arrays of an entry: four of 4 bytes an element, the starts of documents, and those of later
+ * tokens. */
+static struct batch
+entry_at(const struct prefetch *p, const struct ring *r, char *at)
+{
+	const struct run_plan *plan = &r->plan;
+	size_t rows = (size_t)run_rows(plan), later = rows * (size_t)later_layers(p, r),
+	       documents = plan->shape.reset_attention_mask ? (size_t)run_document_rows(plan) : 0;
+	int32_t *x = (int32_t *)(void *)at;
+
+	return (struct batch){ x, x + rows, x + 2 * rows, (float *)(void *)(x + 3 * rows),
+		documents ? x + 4 * rows : NULL, later ? x + 4 * rows + documents : NULL,
+		later ? (float *)(void *)(x + 4 * rows + documents + later) : NULL };
+}
+
+/* Memory for a ring of the plan's micro batches; its bytes are as many as its batches take. */
 static void
 ring_init(const struct prefetch *p, struct ring *r, const struct run_plan *plan, bool steps)
 {
@@ -167,7 +188,7 @@ ring_init(const struct prefetch *p, struct ring *r, const struct run_plan *plan,
 	int64_t fit, two = 2 * s->num_microbatches;
 
 	r->plan = *plan;
-	r->bytes = 16 * rows;
+	r->bytes = (16 + 8 * (size_t)later_layers(p, r)) * rows;
 	if (s->reset_attention_mask)
 		r->bytes += 4 * (size_t)run_document_rows(plan);
 	fit = (int64_t)(RING_BYTES / r->bytes);
@@ -179,14 +200,8 @@ ring_init(const struct prefetch *p, struct ring *r, const struct run_plan *plan,
 	r->memory = mem_alloc((size_t)r->size, r->bytes);
 	if (p->e->backend->pin)
 		p->e->backend->pin(p->e->device, r->memory, (size_t)r->size * r->bytes);
-	for (int i = 0; i < r->size; i++) {
-		char *at = r->memory + (size_t)i * r->bytes;
-
-		r->entry[i].batch =
-		    (struct batch){ (int32_t *)(void *)at, (int32_t *)(void *)(at + 4 * rows),
-			    (int32_t *)(void *)(at + 8 * rows), (float *)(void *)(at + 12 * rows),
-			    s->reset_attention_mask ? (int32_t *)(void *)(at + 16 * rows) : NULL };
-	}
+	for (int i = 0; i < r->size; i++)
+		r->entry[i].batch = entry_at(p, r, r->memory + (size_t)i * r->bytes);
 }
 
 /* A host that cannot start a thread lacks a resource that every run needs. */
@@ -307,11 +322,24 @@ await(struct prefetch *p, struct ring *r, int count)
 	p->stats.seconds += clock_seconds() - start;
 }
 
-double
-prefetch_tokens(struct prefetch *p, struct prefetch_key k, int count)
+/* Adds the weights of a batch: of its tokens, and of those that each layer after the head
+ * predicts. */
+static void
+add_weights(const struct entry *x, int64_t rows, struct token_weights *w)
 {
-	double tokens = 0;
+	if (x->tokens < 0)
+		return;
+	w->next += x->tokens;
+	for (int64_t i = 0; x->batch.later_mask && i < w->layers * rows; i++)
+		w->later[i / rows] += (double)x->batch.later_mask[i];
+}
+
+void
+prefetch_tokens(struct prefetch *p, struct prefetch_key k, int count, struct token_weights *w)
+{
 	struct ring *r;
+
+	*w = (struct token_weights){ .layers = p->e->plan.model.mtp_num_layers };
 
 	pthread_mutex_lock(&p->lock);
 	r = ring_at(p, k);
@@ -319,9 +347,8 @@ prefetch_tokens(struct prefetch *p, struct prefetch_key k, int count)
 		BUG("%d batches are asked for, and there is room for %d", count, r->size);
 	await(p, r, count);
 	for (int i = 0; i < count; i++)
-		tokens += fmax(0, r->entry[(r->taken + i) % r->size].tokens);
+		add_weights(&r->entry[(r->taken + i) % r->size], run_rows(&r->plan), w);
 	pthread_mutex_unlock(&p->lock);
-	return tokens;
 }
 
 /* The run waits for its first batch; later ones are ready unless the disk is slow. */

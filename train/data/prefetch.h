@@ -29,6 +29,13 @@ struct prefetch_stats {
 	double seconds;
 };
 
+/* Of micro batches, the weight of the tokens that the loss counts, and of those that each of the
+ * layers after the head predicts. */
+struct token_weights {
+	double next, later[MODEL_MTP_MAX];
+	int64_t layers;
+};
+
 /* Data and engine outlive it. steps: there is room for a whole step, as prefetch_tokens needs. */
 struct prefetch *prefetch_new(const struct engine *e, const struct data *d, bool steps);
 void prefetch_free(struct prefetch *p);
@@ -41,8 +48,8 @@ void prefetch_start(struct prefetch *p, int64_t consumed);
 double prefetch_batch(
     struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err);
 /* Waits until the next `count` micro batches of training, from k on, are read, of which none may be
- * with the device; returns the weight of their tokens, as data_batch does. */
-double prefetch_tokens(struct prefetch *p, struct prefetch_key k, int count);
+ * with the device; *w: the weights of their tokens, as data_batch returns them. */
+void prefetch_tokens(struct prefetch *p, struct prefetch_key k, int count, struct token_weights *w);
 /* The device has passed all copies of batches that were given out: they may be filled again. */
 void prefetch_passed(struct prefetch *p);
 struct prefetch_stats prefetch_stats(struct prefetch *p);

@@ -145,7 +145,7 @@ static void
 keep_sum(struct engine *e, int k, const struct tensor *all)
 {
 	struct stream *st = e->dp_comm->grads;
-	struct part own = engine_optim_part(e, k);
+	struct part own = engine_shard(e, k);
 	struct tensor to = engine_part(e, BUF_GRADS, &own);
 	struct tensor sum = tensor_rows(all, own.first - e->mem.shards.bucket[k].first, own.count);
 
@@ -198,7 +198,10 @@ struct redivision {
 	struct comm *dp;    /* they */
 	int ranks;          /* among whom it is divided after; rank r of them has part r % ranks */
 	struct tensor held; /* this rank's part before */
-	struct tensor all;  /* the bucket, into which its part after goes */
+	/* the bucket, or the elements of it from `first` on that are divided, into which its part
+	 * after goes */
+	struct tensor all;
+	int64_t first;
 };
 
 /* The elements that are in both parts, of a tensor that begins with the element `first`. */
@@ -210,8 +213,8 @@ both(const struct tensor *t, int64_t first, const struct part *a, const struct p
 	return tensor_rows(t, p.first - first, p.count);
 }
 
-/* Collectives share a bucket equally, and an optimizer that needs whole matrices does not, nor do
- * instances, which each have all of it: each rank sends the others what becomes theirs. */
+/* Collectives share elements equally, and an optimizer that needs whole matrices does not, nor do
+ * instances, which each have all of a bucket: each rank sends the others what becomes theirs. */
 static void
 redivide(struct engine *e, struct stream *st, const struct redivision *d)
 {
@@ -220,7 +223,7 @@ redivide(struct engine *e, struct stream *st, const struct redivision *d)
 	struct part before = d->before(b, dp->rank, dp->size),
 		    after = d->after(b, dp->rank % d->ranks, d->ranks);
 	struct tensor from = both(&d->held, before.first, &before, &after),
-		      to = both(&d->all, b->first, &before, &after);
+		      to = both(&d->all, d->first, &before, &after);
 	struct p2p *message = e->dp_comm->message;
 	int count = 0;
 
@@ -230,7 +233,7 @@ redivide(struct engine *e, struct stream *st, const struct redivision *d)
 		struct part theirs = d->after(b, r % d->ranks, d->ranks),
 			    ours = d->before(b, r, dp->size);
 		struct tensor give = both(&d->held, before.first, &before, &theirs),
-			      take = both(&d->all, b->first, &ours, &after);
+			      take = both(&d->all, d->first, &ours, &after);
 
 		if (r != dp->rank && give.shape[0])
 			message[count++] = (struct p2p){ true, r, 0, give };
@@ -242,16 +245,43 @@ redivide(struct engine *e, struct stream *st, const struct redivision *d)
 	dp->ops->exchange(COMM_HERE(dp), st, &(struct comm_messages){ message, count });
 }
 
-/* The own part of the gradients becomes the sum over instances, which are added last. What does not
- * divide among them goes to all. */
+/* Of a shard what collectives of n instances that share it give number i; the part that it owns
+ * where they share the optimizer's state; and all, which each holds. */
+static struct part
+instance_share(const struct bucket *b, int i, int n)
+{
+	struct part shard = bucket_own_shard(b);
+	int64_t each = shard.count / n;
+
+	return part_cut(&shard, shard.first + each * i, each);
+}
+
+static struct part
+instance_part(const struct bucket *b, int i, int n)
+{
+	return bucket_part(b, b->data_rank * n + i, b->owners);
+}
+
+static struct part
+instance_shard(const struct bucket *b, int i, int n)
+{
+	(void)i;
+	(void)n;
+	return bucket_own_shard(b);
+}
+
+/* The shard of the gradients becomes the sum over instances, which are added last; where they share
+ * the optimizer's state, the own part of it. What does not divide among them goes to all. */
 static void
 sum_instances(struct engine *e, int k)
 {
 	struct stream *st = e->dp_comm->grads;
 	struct comm *c = instances_of(e, k);
-	struct part own = engine_optim_part(e, k);
+	const struct bucket *b = &e->mem.shards.bucket[k];
+	struct part own = engine_shard(e, k);
 	struct tensor grads = engine_part(e, BUF_GRADS, &own);
 	int64_t n = own.count / c->size, rest = own.count % c->size;
+	bool shared = b->owners > b->data_ranks;
 	struct tensor whole = tensor_rows(&grads, 0, n * c->size),
 		      room = engine_buffer(e, BUF_DATA_RANK_GRADS);
 	int64_t fit = (int64_t)(tensor_bytes(&room) / dtype_size(grads.dtype));
@@ -261,11 +291,39 @@ sum_instances(struct engine *e, int k)
 
 	if (n)
 		c->ops->reduce_scatter_parts(COMM_HERE(c), st, &p);
-	if (n)
+	if (n && !shared)
 		c->ops->all_gather(COMM_HERE(c), st, &(struct comm_gather){ whole, p.part });
 	if (rest)
 		c->ops->all_reduce(COMM_HERE(c), st,
 		    &(struct comm_reduce){ tensor_rows(&grads, n * c->size, rest), REDUCE_SUM });
+	if (shared)
+		redivide(e, st,
+		    &(struct redivision){
+			b, instance_share, instance_part, c, c->size, p.part, grads, own.first });
+}
+
+/* Every instance gets all of the shard of weights, of which each updated a part. */
+static void
+gather_instances(struct engine *e, int k)
+{
+	struct dp_comm *t = e->dp_comm;
+	struct comm *c = instances_of(e, k);
+	const struct bucket *b = &e->mem.shards.bucket[k];
+	struct part shard = engine_shard(e, k), part = engine_optim_part(e, k);
+	struct tensor all = engine_part(e, BUF_WEIGHTS, &shard),
+		      own = engine_part(e, BUF_WEIGHTS, &part);
+
+	streams_fork(e, t->weights, t->lane[k].ready);
+	timing_begin(e, SPAN_GATHER);
+	if (b->part)
+		redivide(e, t->weights,
+		    &(struct redivision){
+			b, instance_part, instance_shard, c, c->size, own, all, shard.first });
+	else
+		c->ops->all_gather(COMM_HERE(c), t->weights, &(struct comm_gather){ all, own });
+	timing_end(e, SPAN_GATHER);
+	e->backend->record(t->weights, t->lane[k].gathered);
+	t->lane[k].gathering = true;
 }
 
 /* Sums over the data ranks in place: each its own part, and all of them all parts where nothing is
@@ -293,7 +351,7 @@ reduce(struct engine *e, int k)
 	else
 		redivide(e, t->grads,
 		    &(struct redivision){
-			b, bucket_share, bucket_part, dp, shards->size, own, all });
+			b, bucket_share, bucket_shard, dp, shards->size, own, all, b->first });
 	if (kept)
 		keep_sum(e, k, &all);
 	if (kept && t->complete && instances_of(e, k))
@@ -310,7 +368,7 @@ gather(struct engine *e, int k)
 	struct dp_comm *t = e->dp_comm;
 	struct comm *dp = shard_ranks_of(e, k);
 	const struct bucket *b = &e->mem.shards.bucket[k];
-	struct part p = engine_optim_part(e, k), share = bucket_share(b, dp->rank, dp->size);
+	struct part p = engine_shard(e, k), share = bucket_share(b, dp->rank, dp->size);
 	struct tensor all = engine_bucket(e, false, k), own = engine_part(e, BUF_WEIGHTS, &p);
 
 	if (is_idle(e, k, SHARDING_PARAMS))
@@ -318,7 +376,8 @@ gather(struct engine *e, int k)
 	streams_fork(e, t->weights, t->lane[k].ready);
 	timing_begin(e, SPAN_GATHER);
 	redivide(e, t->weights,
-	    &(struct redivision){ b, bucket_part, bucket_share, dp, dp->size, own, all });
+	    &(struct redivision){
+		b, bucket_shard, bucket_share, dp, dp->size, own, all, b->first });
 	if (b->part)
 		own = tensor_rows(&all, share.first - b->first, share.count);
 	dp->ops->all_gather(COMM_HERE(dp), t->weights, &(struct comm_gather){ all, own });
@@ -406,12 +465,13 @@ dp_comm_begin(struct step *s, bool backward)
 }
 
 void
-dp_comm_enter(struct step *s, const struct pass_item *m)
+dp_comm_enter(struct step *s, const struct pass_items *of, const struct segment *now)
 {
+	const struct pass_item *m = &of->item[now->first];
 	int layer = s->e->mem.block[m->block].layer;
 	bool backward = m->kind == ITEM_BACKWARD;
 
-	weight_slots_enter(&s->e->mem, m, &(struct weight_need){ need_weights, s->e });
+	weight_slots_enter(&s->e->mem, of, now, &(struct weight_need){ need_weights, s->e });
 	/* The head's gradients are computed in the forward pass. */
 	if (backward || (s->training && layer == s->e->plan.model.num_layers))
 		acquire_grads(s, layer);
@@ -457,6 +517,8 @@ dp_comm_updated(struct engine *e, int k)
 
 	if (t->alone || !e->mem.sharded)
 		return;
+	if (e->mem.shards.bucket[k].owners > e->mem.shards.bucket[k].data_ranks)
+		gather_instances(e, k);
 	if (!engine_shards(e, SHARDING_PARAMS) ||
 	    weight_slots_updated(&t->slots, &e->mem.shards, k))
 		gather(e, k);

@@ -21,8 +21,8 @@ void dp_comm_close(struct dp_comm *t);
 /* Call before a pass is queued. True when it waits, gathers or reduces: then it must be queued by
  * segments, with the next two calls around each of them. */
 bool dp_comm_begin(struct step *s, bool backward);
-/* Before the work of a segment is queued: its first item. */
-void dp_comm_enter(struct step *s, const struct pass_item *m);
+/* Before the work of a segment of a pass is queued. */
+void dp_comm_enter(struct step *s, const struct pass_items *of, const struct segment *now);
 /* All work of a segment, up to this item, and so of the layers that use its buckets, is queued. */
 void dp_comm_leave(struct step *s, const struct pass_item *m);
 /* The compute stream waits for all reductions of the step; then the own parts hold sums over the

@@ -127,10 +127,16 @@ engine_optim_part_of(const struct engine *e, const struct shard *s)
 	return part_cut(&p, s->offset, s->count);
 }
 
+struct part
+engine_shard(const struct engine *e, int bucket)
+{
+	return bucket_own_shard(&e->mem.shards.bucket[bucket]);
+}
+
 bool
 engine_updated_on_host(const struct engine *e, const struct part *p)
 {
-	return p->in_shard >= e->mem.optim_device && e->mem.optim_device < e->mem.optim_elements;
+	return p->in_optim >= e->mem.optim_device && e->mem.optim_device < e->mem.optim_elements;
 }
 
 struct stream *
@@ -145,15 +151,16 @@ host_part(const struct engine *e, int b, const struct part *p)
 {
 	struct tensor t = engine_buffer(e, b);
 
-	return t.data ? tensor_rows(&t, p->in_shard - e->mem.optim_device, p->count) : t;
+	return t.data ? tensor_rows(&t, p->in_optim - e->mem.optim_device, p->count) : t;
 }
 
-/* Without sharding the first two offsets are equal. */
+/* Without sharding all offsets but the state's are equal. */
 struct tensor
 engine_part(const struct engine *e, int b, const struct part *p)
 {
 	struct tensor t = engine_buffer(e, b);
-	bool state = b >= BUF_STATE && b <= BUF_STATE_LAST;
+	bool state = b >= BUF_STATE && b <= BUF_STATE_LAST,
+	     owned = b != BUF_WEIGHTS && b != BUF_GRADS;
 
 	if (b != BUF_WEIGHTS && memory_host_copy(b) != b && engine_updated_on_host(e, p))
 		return host_part(e, memory_host_copy(b), p);
@@ -161,6 +168,7 @@ engine_part(const struct engine *e, int b, const struct part *p)
 		return t;
 	return tensor_rows(&t,
 	    state                                      ? p->state
+		: owned                                ? p->in_optim
 		: t.shape[0] == e->mem.shards.elements ? p->first
 						       : p->in_shard,
 	    p->count);

@@ -23,7 +23,8 @@ enum scalar {
 	SCALAR_NONFINITE,
 	SCALAR_MATRIX,  /* the squared norm of the matrix that is being updated */
 	SCALAR_ROUTERS, /* what multiplies the losses of routers */
-	SCALAR_COUNT
+	SCALAR_LATER,   /* the losses of later tokens, of each layer that predicts them */
+	SCALAR_COUNT = SCALAR_LATER + MODEL_MTP_MAX
 };
 
 struct layer;
@@ -66,9 +67,9 @@ struct engine {
 	/* [layer + 1][number of the parameter] -> index into mem.shards, of an expert's the rank's
 	 * first; -1: none */
 	int (*shard_of)[BLOCK_NUMBERS];
-	struct layer *layer;           /* of each block of mem */
-	struct pass_items (*items)[2]; /* of each chunk: forward, backward */
-	double token_scale;            /* of a token's loss in the backward pass; 1 unless fp16 */
+	struct layer *layer;                    /* of each block of mem */
+	struct pass_items (*items)[PASS_KINDS]; /* of each chunk */
+	double token_scale; /* of a token's loss in the backward pass; 1 unless fp16 */
 	/* a save that still reads weights, masters or moments and must end before they change; or
 	 * NULL */
 	struct event *held;
@@ -114,6 +115,9 @@ struct tensor engine_experts(const struct engine *e, bool grad, int layer, int f
 /* The part of a bucket, and of a shard, that this rank's optimizer owns. */
 struct part engine_optim_part(const struct engine *e, int bucket);
 struct part engine_optim_part_of(const struct engine *e, const struct shard *s);
+/* The part of a bucket whose weights and gradients the rank holds where they are sharded: with
+ * instances that share the optimizer's state more than its own. */
+struct part engine_shard(const struct engine *e, int bucket);
 /* An own part of the flat order, in a buffer that holds all elements or only the own ones; without
  * data where the rank has no such buffer. Masters, low bits and states of a part that the host
  * updates lie there. */
@@ -177,6 +181,10 @@ struct batch {
 	/* position of the first token of the row's document, of run_document_rows; NULL without
 	 * reset_attention_mask */
 	int32_t *documents;
+	/* [mtp_num_layers T], of training: the labels one token on, two tokens on, and so forth,
+	 * and their masks; or NULL */
+	int32_t *later_labels;
+	float *later_mask;
 };
 
 /* A buffer of the step; layer counts from the chunk's first and is 0 for buffers not per layer. */

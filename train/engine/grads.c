@@ -60,14 +60,15 @@ cleared(struct engine *e, enum scalar which)
 }
 
 /* Whether this rank counts the elements of a run, such that the world's sum counts every parameter
- * once: of copies the owner's, of instances the first one's, and where all data ranks hold the
- * same, the first one's. */
+ * once: of copies the owner's, of instances with equal parts the first one's, and where all data
+ * ranks hold the same, the first one's. */
 static bool
 counts(const struct engine *e, const struct shard_run *r)
 {
 	const struct bucket *b = &e->mem.shards.bucket[r->bucket];
 
-	return r->owner && !r->balance && b->instance == 0 && (e->mem.sharded || b->data_rank == 0);
+	return r->owner && !r->balance && bucket_first_copy(b) &&
+	    (e->mem.sharded || b->data_rank == 0);
 }
 
 /* The part of run i of its shards that this rank owns; count 0 when none. */

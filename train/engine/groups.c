@@ -53,7 +53,7 @@ table_of(const struct run_plan *p, int64_t rank)
 	int last = (int)p->layout.pipeline_model_parallel_size - 1, coord[AX_COUNT];
 
 	layout_coord(&p->layout, rank, coord);
-	return !p->model.untie_embeddings_and_output_weights && last > 0 &&
+	return model_table_at_ends(&p->model) && last > 0 &&
 		(coord[AX_PP] == 0 || coord[AX_PP] == last)
 	    ? layout_group(&p->layout, AX_BIT(AX_PP), rank)
 	    : -1;

@@ -5,7 +5,7 @@
  *
  * Tensor ranks share heads of keys, each with its heads of values: column-parallel projections into
  * them and a row-parallel one out of them. The backward pass computes all but the GEMMs and the
- * output of the rule once more. Source: Yang 2024, arXiv:2412.06464; docs/math.md 2.11.
+ * output of the rule once more. Source: Yang 2024, arXiv:2412.06464; docs/math.md 2.12.
  */
 #include "lib/model/block/delta.h"
 #include "train/layers/linear.h"

@@ -4,7 +4,7 @@
  * The only layer that reads the batch. Its dropout multiplies by the mask in both directions.
  */
 #include "lib/model/block/embedding.h"
-#include "train/layers/layer.h"
+#include "train/layers/embedding.h"
 #include "train/layers/linear.h"
 #include "train/layers/residual.h"
 
@@ -43,19 +43,46 @@ word_scale(const struct engine *e)
 }
 
 /* A token that another rank holds gives zeros here, so the sum over the tensor group makes the
- * row whole. Position rows are on every rank and are added after that sum, once, to the rank's own
- * rows. x is unused: the input is the batch. */
+ * row whole. */
+void
+words_forward(struct step *s, const struct tensor *ids, const struct tensor *y)
+{
+	struct engine *e = s->e;
+	struct embedding words = { .y = partial_sums(s, y),
+		.table = engine_weight(e, -1, EMBEDDING_WORDS),
+		.ids = *ids,
+		.scale = word_scale(e) };
+
+	words.first_row = first_token(e, &words.table);
+	e->ops->embedding_fwd(e->stream, &words);
+	scatter_sums(s, y);
+}
+
+/* Every tensor rank gets all rows of dy, so nothing is summed: each keeps those of its part of the
+ * vocabulary. */
+void
+words_backward(struct step *s, const struct tensor *ids, const struct tensor *dy, bool first)
+{
+	struct engine *e = s->e;
+	struct embedding_grad words = { .dtable = engine_grad(e, -1, EMBEDDING_WORDS),
+		.dy = *dy,
+		.ids = *ids,
+		.scale = word_scale(e),
+		.accumulate = s->accumulate || !first };
+
+	words.first_row = first_token(e, &words.dtable);
+	e->ops->embedding_bwd(e->stream, &words);
+}
+
+/* Position rows are on every rank and are added after the sum over the tensor group, once, to the
+ * rank's own rows. x is unused: the input is the batch. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor positions = step_buffer(s, BUF_POSITIONS, 0);
+	struct tensor tokens = step_buffer(s, BUF_TOKENS, 0),
+		      positions = step_buffer(s, BUF_POSITIONS, 0), sums = sums_of(s, y);
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
-	struct tensor sums = sums_of(s, y);
-	struct embedding words = { .y = partial_sums(s, &sums),
-		.table = engine_weight(e, l->block->layer, EMBEDDING_WORDS),
-		.ids = step_buffer(s, BUF_TOKENS, 0),
-		.scale = word_scale(e) };
 	struct embedding places = { .y = sums,
 		.table = engine_weight(e, l->block->layer, EMBEDDING_POSITIONS),
 		.ids = tensor_rows(&positions, first_row(s), y->shape[0]),
@@ -63,9 +90,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.accumulate = true };
 
 	(void)x;
-	words.first_row = first_token(e, &words.table);
-	e->ops->embedding_fwd(e->stream, &words);
-	scatter_sums(s, &sums);
+	words_forward(s, &tokens, &sums);
 	if (places.table.data)
 		e->ops->embedding_fwd(e->stream, &places);
 	/* Dropout is the same forward and backward: a multiplication by the mask. */
@@ -73,30 +98,24 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		e->ops->dropout_bwd(e->stream, &(struct dropout_grad){ *y, sums, drop });
 }
 
-/* Every tensor rank gets all rows of dy, so nothing is summed: each keeps those of its part of the
- * vocabulary. There is no layer before this one, so dx is left as it is. */
+/* There is no layer before this one, so dx is left as it is. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
 	struct engine *e = s->e;
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
-	struct tensor dy = dropout_backward(s, dx, &drop);
-	struct embedding_grad words = { .dtable = engine_grad(e, l->block->layer, EMBEDDING_WORDS),
-		.ids = step_buffer(s, BUF_TOKENS, 0),
-		.scale = word_scale(e) };
+	struct tensor dy = dropout_backward(s, dx, &drop), tokens = step_buffer(s, BUF_TOKENS, 0);
 	struct embedding_grad places = { .dtable =
 					     engine_grad(e, l->block->layer, EMBEDDING_POSITIONS),
 		.ids = step_buffer(s, BUF_POSITIONS, 0),
 		.scale = 1 };
 
 	(void)x;
-	/* The gradient of a tied table on this stage already contains the head's. */
-	words.accumulate =
-	    s->accumulate || (e->last_stage && !e->plan.model.untie_embeddings_and_output_weights);
 	places.accumulate = s->accumulate;
-	words.dy = places.dy = gather_rows(s, &dy);
-	words.first_row = first_token(e, &words.dtable);
-	e->ops->embedding_bwd(e->stream, &words);
+	places.dy = gather_rows(s, &dy);
+	/* The gradient of a table that the last stage reads already contains the part of that. */
+	words_backward(
+	    s, &tokens, &places.dy, !(e->last_stage && model_table_at_ends(&e->plan.model)));
 	if (places.dtable.data)
 		e->ops->embedding_bwd(e->stream, &places);
 }

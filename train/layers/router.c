@@ -171,13 +171,10 @@ static struct tensor
 row_of(const struct engine *e, int buffer, int layer)
 {
 	struct tensor all = engine_buffer(e, buffer);
-	int64_t before = 0;
 
 	if (!all.data)
 		return all;
-	for (int i = 0; i < layer; i++)
-		before += layer_has_experts(&e->plan.model, i);
-	all = tensor_rows(&all, before, 1);
+	all = tensor_rows(&all, layer_routers_before(&e->plan.model, layer), 1);
 	return tensor_flat(&all);
 }
 

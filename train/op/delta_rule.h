@@ -15,7 +15,7 @@
  *
  * q, k [S*b,n*d], v, out [S*b,m*e], beta, decay [S*b,m], decay_log, decay_bias [m], all act; a key
  * head has m / n neighbouring heads of values. Source: Yang 2024, arXiv:2412.06464, equation 10;
- * docs/math.md 2.11.
+ * docs/math.md 2.12.
  */
 struct delta_rule {
 	struct tensor out, q, k, v, beta, decay, decay_log, decay_bias;

@@ -5,7 +5,7 @@
 #include "train/op/call.h"
 
 /* y = x f(z), element by element, all act [T,w]: f is the logistic function, or with silu z times
- * it. y may be x. Source: docs/math.md 2.11. */
+ * it. y may be x. Source: docs/math.md 2.12. */
 struct glu {
 	struct tensor y, x, z;
 	bool silu;

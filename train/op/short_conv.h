@@ -6,7 +6,7 @@
 
 /* y [S*b,c] = silu(a), a[s] = sum over j < k of weight[j] x[s - k + 1 + j] in each channel and
  * sample, over positions of the sample and of the row's document alone. x act [S*b,c], weight act
- * [c,k]; y is not x. Source: docs/math.md 2.11. */
+ * [c,k]; y is not x. Source: docs/math.md 2.12. */
 struct short_conv {
 	struct tensor y, x, weight;
 	struct tensor first; /* I32 [S*b]: position in its sample of the first token of the row's

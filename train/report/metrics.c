@@ -47,13 +47,15 @@ struct metrics {
 	bool decoupled; /* vocabulary tables have a learning rate of their own */
 	int64_t train_iters, seq_length, world;
 	double flops;              /* of a sample */
+	int64_t later_layers;      /* that predict later tokens */
 	int64_t ranks[WAIT_COUNT]; /* in a group of each kind */
 	/* over the log interval */
 	int64_t steps, samples, skipped, nan;
 	double loss, zloss, seconds, joules, exposed[WAIT_COUNT];
 	double balance, square, rounds, dropped; /* of routers */
-	double fullest;                          /* the maximum */
-	struct lap lap[LAPS];                    /* of the last steps, in no order */
+	double later[MODEL_MTP_MAX];
+	double fullest;       /* the maximum */
+	struct lap lap[LAPS]; /* of the last steps, in no order */
 	int64_t laps;
 	/* the model has some; a loss balances them; ranks share them; they drop rows */
 	bool experts, balanced, shared, drops;
@@ -158,6 +160,7 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 	m->ranks[WAIT_CONTEXT] = c->plan.layout.context_parallel_size;
 	m->ranks[WAIT_PIPELINE] = c->plan.layout.pipeline_model_parallel_size;
 	m->seq_length = c->plan.shape.seq_length;
+	m->later_layers = c->plan.model.mtp_num_layers;
 	m->experts = c->plan.model.num_experts > 0;
 	m->shared = layout_expert_ranks(&c->plan.layout) > 1;
 	m->drops = c->plan.shape.expert_capacity > 0;
@@ -249,6 +252,10 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	number(&line, "lm_loss", s->left_out ? NAN : s->lm_loss);
 	if (m->o->use_z_loss)
 		number(&line, "z_loss", s->left_out ? NAN : s->z_loss);
+	for (int64_t i = 0; i < m->later_layers; i++) {
+		snprintf(key, sizeof key, "mtp_%lld_loss", (long long)i + 1);
+		number(&line, key, s->left_out ? NAN : s->later_loss[i]);
+	}
 	number(&line, "grad_norm", s->skipped ? NAN : s->grad_norm);
 	if (m->o->log_num_zeros_in_grad)
 		number(&line, "num_zeros", s->skipped ? NAN : s->num_zeros);
@@ -327,7 +334,12 @@ add_scalars(struct metrics *m, const struct step_metrics *s)
 		{ m->drops, "dropped rows", s->routers.dropped },
 	};
 	struct scalars_at at = { s->iteration, s->consumed_samples };
+	char tag[32];
 
+	for (int64_t i = 0; i < m->later_layers; i++) {
+		snprintf(tag, sizeof tag, "mtp_%lld loss", (long long)i + 1);
+		scalars_add(m->scalars, tag, s->iteration, s->later_loss[i]);
+	}
 	for (size_t i = 0; i < sizeof point / sizeof *point; i++)
 		if (point[i].wanted)
 			scalars_add_both(m->scalars, point[i].tag, at, point[i].value);
@@ -381,6 +393,9 @@ add_losses(struct str *line, const struct metrics *m, const struct step_metrics 
 		    m->rounds / (double)good, m->fullest);
 	if (good && m->drops)
 		str_addf(line, " dropped rows: %.4f |", m->dropped / (double)good);
+	for (int64_t i = 0; good && i < m->later_layers; i++)
+		str_addf(
+		    line, " mtp_%lld loss: %.6E |", (long long)i + 1, m->later[i] / (double)good);
 	str_addf(line, " loss scale: %.1f |", s->loss_scale);
 	if (!s->skipped)
 		str_addf(line, " grad norm: %.3f |", s->grad_norm);
@@ -408,6 +423,7 @@ begin_interval(struct metrics *m)
 	m->steps = m->samples = m->skipped = m->nan = 0;
 	m->loss = m->zloss = m->seconds = m->joules = 0;
 	m->balance = m->square = m->rounds = m->dropped = m->fullest = 0;
+	memset(m->later, 0, sizeof m->later);
 	memset(m->exposed, 0, sizeof m->exposed);
 }
 
@@ -498,6 +514,8 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 	if (!s->skipped) {
 		m->loss += s->lm_loss;
 		m->zloss += s->z_loss;
+		for (int64_t i = 0; i < m->later_layers; i++)
+			m->later[i] += s->later_loss[i];
 		m->balance += s->routers.balance;
 		m->square += s->routers.square;
 		m->rounds += s->routers.rounds;

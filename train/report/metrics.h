@@ -3,9 +3,9 @@
  *
  * Standard output gets one line per log interval in Megatron-LM's form and order of fields; the
  * learning rate is the one used. --metrics-file gets one JSON object per step with full precision:
- * iteration, consumed_samples, lm_loss, z_loss, grad_norm, num_zeros, params_norm, lr,
- * decoupled_lr, weight_decay, loss_scale, skipped, tokens_per_second, tflops_per_rank,
- * ceiling_share, joules, watts_per_rank, load_balancing_loss, router_z_loss, router_entropy,
+ * iteration, consumed_samples, lm_loss, z_loss, mtp_1_loss and so forth, grad_norm, num_zeros,
+ * params_norm, lr, decoupled_lr, weight_decay, loss_scale, skipped, tokens_per_second,
+ * tflops_per_rank, ceiling_share, joules, watts_per_rank, load_balancing_loss, router_z_loss, router_entropy,
  * max_expert_load, expert_rounds, max_rank_load, dropped_rows, planned_bytes, used_bytes, seconds,
  * data_wait_seconds, exposed_data_comm_ms, exposed_tensor_comm_ms, exposed_context_comm_ms,
  * exposed_pipeline_comm_ms, time; one per evaluation: iteration, split, set (of several), lm_loss,
@@ -44,7 +44,8 @@ struct step_metrics {
 	int64_t iteration, consumed_samples, samples; /* samples: of the step */
 	int64_t passed_samples; /* of the consumed, in steps that were passed over */
 	double lm_loss, z_loss, grad_norm, lr, vocab_lr, weight_decay, loss_scale, seconds;
-	double params_norm, num_zeros; /* on request, as are the bytes of rank 0 */
+	double later_loss[MODEL_MTP_MAX]; /* of each layer that predicts later tokens */
+	double params_norm, num_zeros;    /* on request, as are the bytes of rank 0 */
 	uint64_t planned_bytes, used_bytes;
 	double joules;              /* over all ranks; NAN: not known */
 	double attainable;          /* FLOP/s that all ranks reach; 0 or NAN: not known */

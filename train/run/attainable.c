@@ -40,7 +40,7 @@ largest(const struct engine *e)
 		const struct block *b = &e->mem.block[i];
 		struct work w;
 
-		if (b->layer < 0 || b->layer >= e->plan.model.num_layers)
+		if (!layer_transforms(&e->plan.model, b->layer))
 			continue;
 		work_of(&w, b->kind, &e->plan.model, &e->plan.layout, &e->plan.shape);
 		for (int k = 0; k < w.num_gemms; k++)

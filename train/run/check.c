@@ -67,7 +67,7 @@ is_suspect(const struct check *c, const struct tensor *t)
 static double
 order(const struct check *c)
 {
-	double layers = (double)c->e->plan.model.num_layers + 2, depth = c->base.layer + 1;
+	double layers = (double)model_end(&c->e->plan.model) + 2, depth = c->base.layer + 1;
 	double pass = 2 * (double)c->base.microbatch + c->base.backward;
 
 	return (pass * layers + (c->base.backward ? layers - depth : depth)) * 1e6 +
@@ -86,6 +86,8 @@ describe(struct check *c, const char *op, const char *output, double bad, double
 		snprintf(layer, sizeof layer, "the embedding");
 	else if (c->base.layer == layers)
 		snprintf(layer, sizeof layer, "the head");
+	else if (c->base.layer > layers)
+		snprintf(layer, sizeof layer, "mtp layer %d", c->base.layer - (int)layers - 1);
 	else
 		snprintf(layer, sizeof layer, "layer %d", c->base.layer);
 	snprintf(c->where, sizeof c->where,

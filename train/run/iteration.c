@@ -8,6 +8,7 @@
  * update runs while the host prepares the next step, so a step's time runs from one reading to the
  * next.
  */
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/config/config.h"
@@ -32,6 +33,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Weighs the labels of later tokens of a batch of training. */
+static void
+weigh_batch(const struct run *r, const struct batch *b)
+{
+	int64_t rows = run_rows(&r->e->plan);
+
+	for (int64_t i = 0; b->later_mask && i < rows * r->e->plan.model.mtp_num_layers; i++)
+		b->later_mask[i] = (float)((double)b->later_mask[i] * r->later_factor[i / rows]);
+}
+
 /* Micro batch m of this data rank. One that cannot be read has no tokens, and the pass continues:
  * no peer may be left waiting in a receive, and a save under way needs all ranks. The totals tell
  * all ranks of it. */
@@ -51,6 +62,7 @@ load(void *ctx, int microbatch, struct batch *out)
 		return;
 	}
 	tokens = prefetch_batch(r->prefetch, key, out, &err);
+	weigh_batch(r, out);
 	if (tokens >= 0 && r->set == SPLIT_TRAIN)
 		corpus_log_batch(r->corpora, r->first_sample, microbatch, out);
 	if (tokens >= 0)
@@ -114,36 +126,62 @@ clear_sums(struct run *r)
 	r->tokens = 0;
 }
 
-/* Where a mask moves the weight of the router's losses, and there may be one. */
+/* Where a mask moves the weight of the router's losses or of those of later tokens, and there may
+ * be one. */
 bool
 iteration_counts_first(const struct run *r)
 {
-	return model_router_losses(&r->e->plan.model) && data_masks(r->data) &&
-	    !r->c->o.calculate_per_token_loss;
+	const struct model_config *c = &r->e->plan.model;
+
+	return data_masks(r->data) &&
+	    ((model_router_losses(c) && !r->c->o.calculate_per_token_loss) || c->mtp_num_layers);
+}
+
+/* The weights of the next step's tokens: those of a step without a mask where there is none.
+ * Collective. */
+static void
+count_tokens(const struct run *r, struct token_weights *w)
+{
+	struct engine *e = r->e;
+	struct comm *world = e->groups.world;
+	int64_t samples = step_samples(r), length = e->plan.shape.seq_length;
+	struct prefetch_key key = { SPLIT_TRAIN, r->at.consumed_samples, 0 };
+	struct tensor t = tensor_1d(&w->next, DTYPE_F64, 1 + MODEL_MTP_MAX);
+
+	*w = (struct token_weights){ .layers = e->plan.model.mtp_num_layers };
+	if (!iteration_counts_first(r)) {
+		w->next = (double)(samples * length);
+		for (int64_t i = 0; i < w->layers; i++)
+			w->later[i] = (double)(samples * int64_max(0, length - i - 1));
+		return;
+	}
+	if (e->first_stage && e->coord[AX_TP] == 0)
+		prefetch_tokens(r->prefetch, key, run_microbatches(&e->plan, samples), w);
+	world->ops->all_reduce(COMM_HERE(world), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
 }
 
 /* The losses of routers are of all tokens, so that their weight beside the loss does not follow
  * from the mask. Gradients are divided by the tokens that count: those of routers are multiplied by
- * the share of these. Collective. Source: forward_step in Megatron-LM's
+ * the share of these. Source: forward_step in Megatron-LM's
  * core/pipeline_parallel/schedules.py, and attach_and_log_load_balancing_loss in its
  * core/transformer/moe/router.py for --calculate-per-token-loss. */
 static double
-router_factor(const struct run *r)
+router_factor(const struct run *r, const struct token_weights *w)
 {
-	struct engine *e = r->e;
-	struct comm *w = e->groups.world;
-	int64_t samples = step_samples(r);
-	double counted = 0;
-	struct tensor t = tensor_1d(&counted, DTYPE_F64, 1);
+	return r->c->o.calculate_per_token_loss
+	    ? 1
+	    : w->next / (double)(step_samples(r) * r->e->plan.shape.seq_length);
+}
 
-	if (!iteration_counts_first(r))
-		return 1;
-	if (e->first_stage && e->coord[AX_TP] == 0)
-		counted = prefetch_tokens(r->prefetch,
-		    (struct prefetch_key){ SPLIT_TRAIN, r->at.consumed_samples, 0 },
-		    run_microbatches(&e->plan, samples));
-	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_SUM });
-	return counted / (double)(samples * e->plan.shape.seq_length);
+/* The losses of each layer after the head count as their mean over the tokens that it predicts
+ * does: so often that they have the weight of the tokens that the loss counts. Source:
+ * process_mtp_loss in Megatron-LM's core/transformer/multi_token_prediction.py for
+ * --calculate-per-token-loss. */
+static void
+weigh_later(struct run *r, const struct token_weights *w)
+{
+	for (int64_t i = 0; i < w->layers; i++)
+		r->later_factor[i] = w->later[i] > 0 ? w->next / w->later[i] : 0;
 }
 
 /* Waits for the passes and reads what they leave: the end of a step. */
@@ -171,6 +209,8 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 	if (e->last_stage && e->coord[AX_TP] == 0) {
 		mine[TOTAL_LOSS] = scalar[SCALAR_LOSS];
 		mine[TOTAL_ZLOSS] = scalar[SCALAR_ZLOSS];
+		for (int i = 0; i < MODEL_MTP_MAX; i++)
+			mine[TOTAL_LATER + i] = scalar[SCALAR_LATER + i];
 	}
 	mine[TOTAL_NORM] = scalar[SCALAR_NORM];
 	mine[TOTAL_DIFFERENT] = hashes_differ(e, r->different);
@@ -234,11 +274,14 @@ is_due(int64_t interval, int64_t step)
 static void
 gradients(struct run *r)
 {
+	struct token_weights weights;
 	double factor;
 
 	train_scale_tokens(r->c, step_samples(r));
 	r->e->token_scale = r->c->scaler.scale / r->c->scaler.tokens;
-	factor = router_factor(r);
+	count_tokens(r, &weights);
+	weigh_later(r, &weights);
+	factor = router_factor(r, &weights);
 	clear_sums(r);
 	engine_weigh_routers(r->e, factor);
 	if (is_due(r->c->o.verify_interval, r->at.iteration + 1)) {
@@ -271,8 +314,7 @@ step_summary(const struct run *r)
 	const struct train_config *c = r->c;
 	int64_t position = r->at.consumed_samples - r->at.skipped_samples;
 	double loss = mean(r, TOTAL_LOSS);
-
-	return (struct step_metrics){
+	struct step_metrics m = {
 		.lr = lr_at(&c->schedule, position),
 		.vocab_lr = lr_at_vocab(&c->schedule, position),
 		.weight_decay = wd_at(&c->schedule, position),
@@ -284,6 +326,10 @@ step_summary(const struct run *r)
 		.joules = r->energy ? r->total[TOTAL_JOULES] : NAN,
 		.skipped = !isfinite(r->total[TOTAL_NORM]) || !isfinite(loss),
 	};
+
+	for (int i = 0; i < MODEL_MTP_MAX; i++)
+		m.later_loss[i] = mean(r, (enum total)(TOTAL_LATER + i));
+	return m;
 }
 
 /* The mean over tokens, their scale and clipping become one factor; where no token counts, what the

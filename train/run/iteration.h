@@ -38,7 +38,8 @@ enum total {
 	TOTAL_WRITTEN,
 	TOTAL_LOST,
 	TOTAL_CHANGED,
-	TOTAL_COUNT
+	TOTAL_LATER, /* sums of the losses of each layer that predicts later tokens */
+	TOTAL_COUNT = TOTAL_LATER + MODEL_MTP_MAX
 };
 
 /* Where the time of a run goes beside its steps: seconds until the first, seconds that saves and
@@ -84,6 +85,8 @@ struct run {
 	int set;
 	int64_t first_sample;
 	double tokens; /* the weight of those that the loss counts */
+	/* what multiplies the weights of the tokens that each layer after the head predicts */
+	double later_factor[MODEL_MTP_MAX];
 	/* what is wrong with a batch of this rank; empty: nothing */
 	struct err bad_data;
 	/* of a step under --verify-interval: the first micro batch, which runs again if it has

@@ -14,7 +14,7 @@
 
 struct routers {
 	int64_t layers, experts, columns;
-	int64_t *layer; /* numbers of the layers */
+	int64_t *layer; /* numbers of the layers, those after the head counted on */
 	double *sum;    /* [layers, columns] */
 };
 
@@ -28,14 +28,14 @@ routers_new(const struct engine *e)
 	if (!c->num_experts || e->plan.shape.forward_only)
 		return NULL;
 	r = mem_zalloc(1, sizeof *r);
-	r->layers = model_expert_layers(c);
+	r->layers = model_routers(c);
 	r->experts = c->num_experts;
 	r->columns = r->experts + ROUTER_COLUMNS;
 	r->layer = mem_alloc((size_t)r->layers, sizeof *r->layer);
 	r->sum = mem_zalloc((size_t)(r->layers * r->columns), sizeof *r->sum);
-	for (int64_t i = 0; i < c->num_layers; i++)
-		if (layer_has_experts(c, i))
-			r->layer[n++] = i;
+	for (int64_t i = 0; i <= model_end(c); i++)
+		if (layer_transforms(c, i) && layer_has_experts(c, i))
+			r->layer[n++] = i - (i > c->num_layers);
 	return r;
 }
 

@@ -125,8 +125,8 @@ read_slice(const struct reading *r, const struct shard *s, const struct part *p,
 	return 0;
 }
 
-/* Weights that every data rank holds whole are read whole, so that nothing need be gathered; of
- * everything else, this rank's part. */
+/* Weights that every data rank holds whole are read whole, and others' shards, so that nothing need
+ * be gathered but for passes; of everything else, this rank's part. */
 static int
 read_shard(const struct reading *r, int i, struct err *err)
 {
@@ -135,7 +135,10 @@ read_shard(const struct reading *r, int i, struct err *err)
 	bool weights = r->to == BUF_WEIGHTS, whole = weights && !engine_shards(e, SHARDING_PARAMS),
 	     rule = r->to >= BUF_STATE && r->to <= BUF_STATE_LAST,
 	     kept = !rule || engine_keeps(e, s->bucket, (int)r->to - BUF_STATE);
-	struct part part = whole ? shard_part(&e->mem.shards, s, 0, 1) : engine_optim_part_of(e, s);
+	struct part shard = engine_shard(e, s->bucket);
+	struct part part = whole ? shard_part(&e->mem.shards, s, 0, 1)
+	    : weights            ? part_cut(&shard, s->offset, s->count)
+				 : engine_optim_part_of(e, s);
 	int rc = 0;
 
 	for (; kept && part.count && rc == 0;

@@ -49,7 +49,7 @@ visit_kept(const struct save_walk *w, const struct kept *k, struct err *err)
 		struct part owned = engine_optim_part_of(e, s), share = shard_share(shards, s),
 			    own = part_cut(&owned, share.first, share.count);
 		bool has = k->number < 0 || engine_keeps(e, s->bucket, k->number);
-		bool first = shards->bucket[s->bucket].instance == 0;
+		bool first = bucket_first_copy(&shards->bucket[s->bucket]);
 		int n = s->owner && has && first ? shard_slices(s, &own, slice) : 0;
 
 		for (int b = 0; b < n; b++) {

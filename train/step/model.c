@@ -27,12 +27,14 @@ step_load(struct step *s, const struct batch *b)
 		{ BUF_POSITIONS, b->positions },
 		{ BUF_LOSS_MASK, b->loss_mask },
 		{ BUF_DOCUMENTS, b->documents },
+		{ BUF_LATER_LABELS, b->later_labels },
+		{ BUF_LATER_MASK, b->later_mask },
 	};
 
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
 		struct tensor t = step_buffer(s, part[i].to, 0);
 
-		if (t.data)
+		if (t.data && part[i].from)
 			s->e->backend->copy_in(
 			    s->e->stream, t.data, part[i].from, tensor_bytes(&t));
 	}

@@ -25,11 +25,12 @@
 #include <string.h>
 
 /* The index of each (layer, number) in the list of shards: the embedding first, then the model's
- * layers, then the head; -1 (0xff bytes) where this rank has no such parameter. */
+ * layers, then the head and those after it; -1 (0xff bytes) where this rank has no such
+ * parameter. */
 static void
 index_shards(struct engine *e)
 {
-	size_t layers = (size_t)e->plan.model.num_layers + 2;
+	size_t layers = (size_t)model_end(&e->plan.model) + 2;
 
 	e->shard_of = mem_alloc(layers, sizeof *e->shard_of);
 	memset(e->shard_of, 0xff, layers * sizeof *e->shard_of);
@@ -55,17 +56,6 @@ layer_of(const struct block_kind *block)
 	return kind;
 }
 
-/* From before the layers to after them. */
-static bool
-is_in(const struct block_kind *block, const struct model_config *c)
-{
-	int64_t layer = -1;
-
-	while (layer <= c->num_layers && !block->in(c, layer))
-		layer++;
-	return layer <= c->num_layers;
-}
-
 int
 engine_check_uses(const struct model_config *c, const struct backend *b, struct err *e)
 {
@@ -73,7 +63,7 @@ engine_check_uses(const struct model_config *c, const struct backend *b, struct 
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		snprintf(who, sizeof who, "block '%s'", kinds[i]->block->name);
-		if (is_in(kinds[i]->block, c) && uses_check(kinds[i]->uses, b, who, e) < 0)
+		if (block_in_model(kinds[i]->block, c) && uses_check(kinds[i]->uses, b, who, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -104,8 +94,9 @@ list_items(struct engine *e)
 	int chunks = layout_chunks(&e->plan.layout);
 
 	e->items = mem_alloc((size_t)chunks, sizeof *e->items);
-	for (int i = 0; i < 2 * chunks; i++)
-		pass_items_init(&e->items[i / 2][i % 2], &e->mem, i / 2, i % 2);
+	for (int i = 0; i < PASS_KINDS * chunks; i++)
+		pass_items_init(&e->items[i / PASS_KINDS][i % PASS_KINDS], &e->mem, i / PASS_KINDS,
+		    (enum pass_kind)(i % PASS_KINDS));
 }
 
 /* Checks first that everything fits, with the communicators that are made later, so that the
@@ -424,8 +415,8 @@ engine_close(struct engine *e)
 			e->backend->release(e->device, e->arena[a]);
 	if (e->device)
 		e->backend->close(e->device);
-	for (int i = 0; e->items && i < 2 * layout_chunks(&e->plan.layout); i++)
-		pass_items_release(&e->items[i / 2][i % 2]);
+	for (int i = 0; e->items && i < PASS_KINDS * layout_chunks(&e->plan.layout); i++)
+		pass_items_release(&e->items[i / PASS_KINDS][i % PASS_KINDS]);
 	free(e->items);
 	memory_release(&e->mem);
 	free(e->blocks);

@@ -73,7 +73,8 @@ static void
 pass(const struct pipeline *p, const struct action *a)
 {
 	bool back = a->kind == ACTION_BACKWARD;
-	const struct pass_items *m = &p->e->items[a->chunk][back];
+	enum pass_kind kind = back ? PASS_BACKWARD : p->training ? PASS_FORWARD : PASS_EVALUATION;
+	const struct pass_items *m = &p->e->items[a->chunk][kind];
 	struct step s = step_of(p, a);
 	bool items = activation_offload_begin(&s, back),
 	     busy = (dp_comm_begin(&s, back) || items) && m->num_segments > 2;
@@ -89,7 +90,7 @@ pass(const struct pipeline *p, const struct action *a)
 	p2p_await(p->e, a);
 	timing_begin(p->e, back ? SPAN_BACKWARD : SPAN_FORWARD);
 	for (int i = busy ? 1 : 0; i < (busy ? m->num_segments : 1); i++) {
-		dp_comm_enter(&s, &m->item[m->segment[i].first]);
+		dp_comm_enter(&s, m, &m->segment[i]);
 		activation_offload_enter(&s, m, &m->segment[i]);
 		fp8_enter(&s, m, &m->segment[i]);
 		replay_segment(p->replay, &s, m, &m->segment[i]);

@@ -227,7 +227,7 @@ _Static_assert((ATTENTION_CONTEXT_PACKED & ((1 << BLOCK_SHIFT) - 1)) < LATENT_FI
 static bool
 in(const struct model_config *c, int64_t layer)
 {
-	return layer >= 0 && layer < c->num_layers && !layer_is_linear(c, layer);
+	return layer_transforms(c, layer) && !layer_is_linear(c, layer);
 }
 
 /* Keys that a query sees, on average over the model's layers too: blocks of a kind are priced

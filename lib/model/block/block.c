@@ -54,9 +54,9 @@ block_in_model(const struct block_kind *k, const struct model_config *c)
 {
 	int64_t layer = -1;
 
-	while (layer <= c->num_layers && !k->in(c, layer))
+	while (layer <= model_end(c) && !k->in(c, layer))
 		layer++;
-	return layer <= c->num_layers;
+	return layer <= model_end(c);
 }
 
 /* A number beyond the chunk's layers means all of them. */
@@ -92,19 +92,50 @@ join(struct block *before, struct block *b, const struct model_config *c,
 	    !(b->parallel && c->shared_parallel_norm);
 }
 
-/* The blocks of a virtual stage: the embedding is on the first, the head on the last. Parallel
- * blocks of a layer read its input. The head, which ends no branch, has its norm in every model. */
+/* The most layers of a chunk of the stage that has the virtual stage. */
+static int64_t
+largest_chunk(const struct model_config *c, const struct layout *l, int virtual_stage)
+{
+	int pp = virtual_stage % (int)l->pipeline_model_parallel_size;
+	int64_t first, count, most = 0;
+
+	for (int j = 0; j < layout_chunks(l); j++) {
+		layout_layers(l, c, layout_stage(l, pp, j), &first, &count);
+		most = count > most ? count : most;
+	}
+	return most;
+}
+
+/* The number of a block's layer among those that hold buffers of its level: of a chunk's own, then
+ * of those after the head; or of the heads. */
+static int
+local_of(const struct block_kind *k, const struct model_config *c, int64_t layer, int64_t first,
+    int64_t largest)
+{
+	int64_t later = layer - c->num_layers;
+
+	if (later >= 0)
+		return (int)(k == &block_head ? later : largest + later - 1);
+	return layer < 0 ? 0 : (int)(layer - first);
+}
+
+/* The blocks of a virtual stage: the embedding is on the first, the head on the last, with those
+ * of later tokens unless nothing trains. Parallel blocks of a layer read its input. The head, which
+ * ends no branch, has its norm in every model. */
 static int
 add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, int virtual_stage)
 {
-	int64_t first, count, end;
+	int64_t first, count, end, largest;
 	struct recompute_span span;
 	int n = 0;
 
 	layout_layers(l, c, virtual_stage, &first, &count);
 	span = block_recompute(&s->recompute, count);
-	end = first + count + (virtual_stage == layout_stages(l) - 1);
+	end = first + count;
+	if (virtual_stage == layout_stages(l) - 1)
+		end = (s->forward_only ? c->num_layers : model_end(c)) + 1;
+	largest = largest_chunk(c, l, virtual_stage);
 	for (int64_t i = virtual_stage == 0 ? -1 : first; i < end; i++)
 		for (const struct block_kind *const *k = block_first(c, i); *k;
 		     k = block_next(k, c, i), n++) {
@@ -113,7 +144,7 @@ add_chunk(struct block *b, const struct model_config *c, const struct layout *l,
 			b[n].kind = *k;
 			b[n].layer = (int)i;
 			b[n].chunk = virtual_stage / (int)l->pipeline_model_parallel_size;
-			b[n].local = within ? (int)(i - first) : 0;
+			b[n].local = local_of(*k, c, i, first, largest);
 			b[n].recompute_chunk = within && i - first < span.layers
 			    ? (int)((i - first) / span.chunk)
 			    : -1;
@@ -150,7 +181,7 @@ block_in_layer(const struct block *b, const struct model_config *c)
 static int64_t
 most_layers(const struct model_config *c, const struct layout *l, int pp)
 {
-	int64_t first, count, sum = 2;
+	int64_t first, count, sum = 2 + c->mtp_num_layers;
 
 	for (int j = 0; j < layout_chunks(l); j++) {
 		layout_layers(l, c, layout_stage(l, pp, j), &first, &count);

@@ -32,7 +32,7 @@ struct block_residual {
 struct block_kind {
 	const char *name;
 	/* whether a layer has one: -1 stands before the layers, num_layers after them, as in struct
-	 * param */
+	 * param (model_end) */
 	bool (*in)(const struct model_config *c, int64_t layer);
 	/* states the parameters, in model order (rows.h) */
 	void (*params)(struct param_list *to, const struct model_config *c);
@@ -75,7 +75,9 @@ struct block {
 	const struct block_kind *kind;
 	int layer; /* of the model, as in struct param */
 	int chunk; /* of the stage's layers */
-	int local; /* the layer counted from the chunk's first; 0 before and after the layers */
+	/* the layer counted from the chunk's first, 0 before the layers; of layers after the head
+	 * from the most layers of a chunk of the stage on; of heads their number */
+	int local;
 	/* its number among the stretches of its chunk that are recomputed; -1: it keeps everything
 	 */
 	int recompute_chunk;

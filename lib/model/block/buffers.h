@@ -26,7 +26,8 @@ enum rank_buffer {
 	BUF_ROUTER_SUMS, BUF_ROUTER_LOADS, BUF_HASHES,
 	BUF_FP8_WEIGHTS, BUF_FP8_TRANSPOSED, BUF_FP8_SCALE, BUF_FP8_AMAX,
 	BUF_FP8_HISTORY, BUF_FP8_LARGEST, BUF_FP8_SQUARES, BUF_FP8_SQUARES_TRANSPOSED,
-	BUF_TOKENS, BUF_LABELS, BUF_POSITIONS, BUF_LOSS_MASK, BUF_DOCUMENTS, BUF_STAGE_OUTPUT,
+	BUF_TOKENS, BUF_LABELS, BUF_POSITIONS, BUF_LOSS_MASK, BUF_DOCUMENTS,
+	BUF_LATER_LABELS, BUF_LATER_MASK, BUF_STAGE_OUTPUT,
 	BUF_GATHERED, BUF_DGATHERED, BUF_PARTIAL_SUMS, BUF_PARTIAL,
 	BUF_BRANCH, BUF_DBRANCH, BUF_DPOST, BUF_DSUM, BUF_DNORM,
 	BUF_FP8_X, BUF_FP8_X_LINES, BUF_FP8_DY, BUF_FP8_DY_LINES,
@@ -37,9 +38,10 @@ enum rank_buffer {
 };
 /* clang-format on */
 
-/* Where a buffer exists: once per run, on the device or the host, per slot of saved activations,
- * per layer of a slot, the same for layers that are recomputed too, per micro batch or stage output
- * of the schedule, or in scratch. */
-enum level { RUN, HOST, SLOT, LAYER, KEPT, BATCH, STAGE_OUTPUT, STEP };
+/* Where a buffer exists: once per run, on the device or the host, per head of a slot of saved
+ * activations, per layer of a slot that predicts later tokens, per layer of a slot, the same for
+ * layers that are recomputed too, per micro batch or stage output of the schedule, or in
+ * scratch. */
+enum level { RUN, HOST, HEADS, LATER, LAYER, KEPT, BATCH, STAGE_OUTPUT, STEP };
 
 #endif

@@ -5,7 +5,7 @@
  * A layer saves what is projected, [T, 2 (n d + m e + m)], and the output of the rule, [T, m e],
  * for n heads of keys of width d and m heads of values of width e. The backward pass computes the
  * states once more. Key heads, with their heads of values, are cut over tensor ranks. Source: Yang
- * 2024, arXiv:2412.06464; docs/math.md 2.11.
+ * 2024, arXiv:2412.06464; docs/math.md 2.12.
  */
 #include "lib/model/block/delta.h"
 #include "lib/base/int64.h"

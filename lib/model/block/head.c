@@ -5,15 +5,18 @@
 #include "lib/model/block/rows.h"
 #include "lib/model/work.h"
 
+/* Heads of later tokens have a norm of their own, and share the table. */
 static void
 params(struct param_list *to, const struct model_config *c)
 {
-	bool biased = model_norm_biases(c);
+	bool biased = model_norm_biases(c), first = to->layer == c->num_layers,
+	     table = first && c->untie_embeddings_and_output_weights;
 	int64_t h = c->hidden_size;
 	const struct param_row rows[] = {
-		NORM_ROWS("decoder.final_layernorm", HEAD_NORM, true, biased, h, 0),
-		{ "output_layer.weight", HEAD_OUTPUT, c->untie_embeddings_and_output_weights,
-		    { c->vocab_size, h }, SHARD_VOCAB, 0, INIT_NORMAL, 0, { 0, 0 } },
+		NORM_ROWS("decoder.final_layernorm", HEAD_NORM, first, biased, h, 0),
+		NORM_ROWS("final_layernorm", HEAD_NORM, !first, biased, h, 0),
+		{ "output_layer.weight", HEAD_OUTPUT, table, { c->vocab_size, h }, SHARD_VOCAB, 0,
+		    INIT_NORMAL, 0, { 0, 0 } },
 	};
 
 	state_params(to, rows, sizeof rows / sizeof *rows);
@@ -47,11 +50,11 @@ buffers(struct buffer_list *to, const struct sizes *z)
 	int64_t t = z->tokens, r = z->rows, h = z->hidden, n = head_rows(z),
 		ranks = z->layout->tensor_model_parallel_size;
 	const struct buffer_row rows[] = {
-		{ "final norm input", HEAD_INPUT, SLOT, true, RESIDUAL, { r, h } },
-		{ "final norm mean", HEAD_NORM_MEAN, SLOT, means, COMPUTE, { r } },
-		{ "final norm rstd", HEAD_NORM_RSTD, SLOT, true, COMPUTE, { r } },
+		{ "final norm input", HEAD_INPUT, HEADS, true, RESIDUAL, { r, h } },
+		{ "final norm mean", HEAD_NORM_MEAN, HEADS, means, COMPUTE, { r } },
+		{ "final norm rstd", HEAD_NORM_RSTD, HEADS, true, COMPUTE, { r } },
 		/* of the final norm's output */
-		{ "head gradient", HEAD_GRAD, SLOT, z->trains, ACT, { r, h } },
+		{ "head gradient", HEAD_GRAD, HEADS, z->trains, ACT, { r, h } },
 		{ "final norm output", HEAD_NORM_OUT, STEP, true, ACT, { r, h }, FWD | HEAD },
 		{ "logits", HEAD_LOGITS, STEP, true, ACT, { n, z->vocab }, HEAD },
 		{ "softmax statistics", HEAD_STATS, STEP, ranks > 1, COMPUTE, { n * ranks, 3 },
@@ -69,11 +72,11 @@ buffers(struct buffer_list *to, const struct sizes *z)
 static const struct block_norm norm = { HEAD_NORM, HEAD_NORM_BIAS, HEAD_NORM_MEAN, HEAD_NORM_RSTD,
 	HEAD_INPUT, HEAD_NORM_OUT };
 
-/* After the layers. */
+/* After the layers, and at the end of each layer that predicts later tokens. */
 static bool
 in(const struct model_config *c, int64_t layer)
 {
-	return layer == c->num_layers;
+	return layer >= c->num_layers && layer <= model_end(c);
 }
 
 /* The loss reads the logits, of a long row once more what the chip's memory does not hold, and

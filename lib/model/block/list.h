@@ -10,6 +10,7 @@
 
 #define BLOCKS(DO) \
 	DO(embedding) \
+	DO(mtp) \
 	DO(attention) \
 	DO(delta) \
 	DO(mlp) \

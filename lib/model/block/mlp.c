@@ -80,7 +80,7 @@ static const struct block_residual residual = { MLP_DOWN_BIAS };
 static bool
 in(const struct model_config *c, int64_t layer)
 {
-	return layer >= 0 && layer < c->num_layers && !layer_has_experts(c, layer);
+	return layer_transforms(c, layer) && !layer_has_experts(c, layer);
 }
 
 /* A gated activation reads its two halves and writes its output, and backward reads them with its

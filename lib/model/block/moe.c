@@ -235,7 +235,7 @@ static const struct block_residual residual = { MOE_DOWN_BIAS };
 static bool
 in(const struct model_config *c, int64_t layer)
 {
-	return layer >= 0 && layer < c->num_layers && layer_has_experts(c, layer);
+	return layer_transforms(c, layer) && layer_has_experts(c, layer);
 }
 
 /* The GEMMs of the router and of the shared expert's weight are not counted, as in Megatron-LM.

@@ -20,9 +20,9 @@ state_params(struct param_list *to, const struct param_row *rows, size_t n)
 }
 
 struct param_list
-block_params(const struct block_kind *k, const struct model_config *c)
+block_params(const struct block_kind *k, const struct model_config *c, int64_t layer)
 {
-	struct param_list all = { .block = block_number(k) };
+	struct param_list all = { .block = block_number(k), .layer = layer };
 
 	k->params(&all, c);
 	return all;

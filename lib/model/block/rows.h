@@ -45,11 +45,13 @@ enum { PARAM_ROWS_MAX = 48 };
 struct param_list {
 	struct param_row row[PARAM_ROWS_MAX];
 	int count, block;
+	int64_t layer; /* as in struct param: a kind may name its tensors by it */
 };
 /* Adds rows to the list. A number of another block is a bug. */
 void state_params(struct param_list *to, const struct param_row *rows, size_t n);
-/* All rows of a kind of block. */
-struct param_list block_params(const struct block_kind *k, const struct model_config *c);
+/* All rows of a kind of block in a layer. */
+struct param_list block_params(
+    const struct block_kind *k, const struct model_config *c, int64_t layer);
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_compute); "stream" is one of them, the type
  * of the residual stream and its gradient (memory_residual); "grads" that of main gradients;

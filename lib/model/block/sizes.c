@@ -8,6 +8,7 @@ sizes_of_rank(
     const struct model_config *c, const struct layout *l, const struct train_shape *s, int pp)
 {
 	int64_t held = layout_held(l, s->seq_length);
+	bool last = pp == l->pipeline_model_parallel_size - 1;
 
 	return (struct sizes){ .model = c,
 		.layout = l,
@@ -21,7 +22,8 @@ sizes_of_rank(
 		.held = held,
 		.positions = int64_max(s->seq_length, s->kept_positions),
 		.hidden = c->hidden_size,
-		.vocab = layout_vocab(l, c) / l->tensor_model_parallel_size };
+		.vocab = layout_vocab(l, c) / l->tensor_model_parallel_size,
+		.later = last && !s->forward_only ? c->mtp_num_layers : 0 };
 }
 
 int64_t

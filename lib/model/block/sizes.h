@@ -24,6 +24,7 @@ struct sizes {
 	int64_t positions;  /* that a sample has: s, or those whose keys are kept */
 	int64_t hidden;     /* h */
 	int64_t vocab;      /* rows of a table on a tensor rank, with padding */
+	int64_t later;      /* layers after the head that the rank has, and trains */
 };
 
 /* On pipeline stage pp. The layout has passed layout_check and layout_check_length, so all
