@@ -156,7 +156,8 @@ set_model(struct derived *d, struct err *e)
 	c->num_layers = n;
 	find_new(l, old);
 	if (take_pattern(l, &c->window_attn_skip_freq, "window-attn-skip-freq", e) < 0 ||
-	    take_pattern(l, &c->no_rope_freq, "no-rope-freq", e) < 0)
+	    take_pattern(l, &c->no_rope_freq, "no-rope-freq", e) < 0 ||
+	    take_pattern(l, &c->linear_attention_freq, "linear-attention-freq", e) < 0)
 		return -1;
 	return take_pattern(l, &c->moe_layer_freq, "moe-layer-freq", e);
 }
@@ -168,7 +169,8 @@ static bool
 ends_branch(const struct model_config *c, const struct param *p)
 {
 	static const char *const linears[] = { "self_attention.linear_proj.weight",
-		"self_attention.linear_proj.bias", "mlp.linear_down.weight", "mlp.linear_down.bias",
+		"self_attention.linear_proj.bias", "linear_attention.linear_proj.weight",
+		"mlp.linear_down.weight", "mlp.linear_down.bias",
 		"mlp.experts.%d.linear_down.weight", "mlp.experts.%d.linear_down.bias",
 		"mlp.shared_experts.linear_down.weight", NULL },
 				 *const norms[] = { "post_self_attn_layernorm.weight",

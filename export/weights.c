@@ -109,11 +109,10 @@ read_run(
 		return 0;
 	want.slice.ndim = want.param->ndim;
 	for (int d = 0; d < want.param->ndim; d++) {
-		int to = r->place->transposed ? want.param->ndim - 1 - d : d,
-		    from = part.ndim - want.param->ndim + d;
+		int from = r->place->dim[d];
 
-		want.slice.start[to] = part.start[from] - r->slice.start[from];
-		want.slice.count[to] = part.count[from];
+		want.slice.start[d] = part.start[from] - r->slice.start[from];
+		want.slice.count[d] = part.count[from];
 	}
 	want.slice.start[0] += r->first;
 	if (!r->place->transposed && slice_elements(&part) == slice_elements(rows))
@@ -181,10 +180,10 @@ fill(void *ctx, int64_t i, void *buffer, struct err *e)
 
 		rc = family_place(x->family, &x->src->config, &x->src->param[p], &place, e);
 		for (int64_t k = 0; rc == 0 && k < place.runs; k++) {
-			struct run r = { p, k * place.slice.count[place.rows], place.slice,
-				&place };
+			int rows = place.dim[0];
+			struct run r = { p, k * place.slice.count[rows], place.slice, &place };
 
-			r.slice.start[place.rows] += k * place.apart;
+			r.slice.start[rows] += k * place.apart;
 			rc = read_run(x, &r, &w->rows, buffer, e);
 		}
 	}

@@ -71,6 +71,23 @@ saved_activation(const struct rank *r, double width)
 	return r->act * width * (model_gated(&r->plan->model) ? 3 : 2);
 }
 
+/* What is projected, convolved and normed, the output of the rule and its gate, and the states
+ * between chunks of 64 positions. */
+static double
+saved_delta(const struct rank *r)
+{
+	const struct model_config *c = &r->plan->model;
+	double t = (double)r->plan->layout.tensor_model_parallel_size,
+	       keys = (double)(c->linear_num_key_heads * c->linear_key_head_dim) / t,
+	       heads = (double)c->linear_num_value_heads / t,
+	       values = heads * (double)c->linear_value_head_dim;
+
+	return saved_branch(r) +
+	    (double)r->z.tokens *
+	    (r->act * (6 * keys + 6 * values + 2 * heads) +
+		4 * values * (double)c->linear_key_head_dim / 64);
+}
+
 static double
 saved_mlp(const struct rank *r)
 {
@@ -105,6 +122,8 @@ saved(const struct rank *r, const struct block_kind *k)
 {
 	if (k == &block_attention)
 		return saved_attention(r);
+	if (k == &block_delta)
+		return saved_delta(r);
 	if (k == &block_mlp)
 		return saved_mlp(r);
 	if (k == &block_moe)

@@ -248,7 +248,7 @@ upper_half(const struct run_plan *p)
 
 	s.micro_batch_size = p->global_batch_size;
 	work_of(&w, &block_attention, &p->model, &one, &s);
-	return 3 * w.attention * (double)(p->model.num_layers + p->model.mtp_num_layers);
+	return 3 * w.attention * (double)model_softmax_layers(&p->model);
 }
 
 /* FLOPs of a step as the row's source counts them: with what is computed again where its rates are

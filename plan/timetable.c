@@ -17,7 +17,7 @@ upper_half(const struct run_plan *plan)
 
 	s.micro_batch_size = plan->global_batch_size;
 	work_of(&w, &block_attention, &plan->model, &one, &s);
-	return 3 * w.attention * (double)(plan->model.num_layers + plan->model.mtp_num_layers);
+	return 3 * w.attention * (double)model_softmax_layers(&plan->model);
 }
 
 static void

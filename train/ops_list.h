@@ -19,11 +19,13 @@
 #include "train/op/act.h"
 #include "train/op/argmax.h"
 #include "train/op/attention.h"
+#include "train/op/delta_rule.h"
 #include "train/op/dropout.h"
 #include "train/op/embedding.h"
 #include "train/op/experts.h"
 #include "train/op/gate.h"
 #include "train/op/gemm.h"
+#include "train/op/glu.h"
 #include "train/op/latent.h"
 #include "train/op/loss.h"
 #include "train/op/norm.h"
@@ -31,6 +33,7 @@
 #include "train/op/quantise.h"
 #include "train/op/rope.h"
 #include "train/op/route.h"
+#include "train/op/short_conv.h"
 #include "train/op/vector.h"
 
 #undef OPERATION

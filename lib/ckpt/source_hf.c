@@ -433,7 +433,8 @@ read_as(struct source *s, const struct source_part *p, enum dtype as, void *dst,
 {
 	struct family_place place;
 	const struct hfdir_tensor *t = entry_of(s, p, &place);
-	int64_t end = p->slice.start[0] + p->slice.count[0], height = place.slice.count[place.rows];
+	int64_t end = p->slice.start[0] + p->slice.count[0],
+		height = place.slice.count[place.dim[0]];
 	struct hfdir_box box = { .as = as, .transposed = place.transposed };
 	struct slice slice = p->slice, stored;
 

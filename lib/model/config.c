@@ -126,6 +126,25 @@ layer_window(const struct model_config *c, int64_t layer)
 }
 
 bool
+layer_is_linear(const struct model_config *c, int64_t layer)
+{
+	return pattern_skips(&c->linear_attention_freq, layer);
+}
+
+bool
+model_has_linear(const struct model_config *c)
+{
+	return c->linear_attention_freq.period > 0;
+}
+
+int64_t
+model_softmax_layers(const struct model_config *c)
+{
+	return c->num_layers + c->mtp_num_layers -
+	    pattern_count(&c->linear_attention_freq, c->num_layers);
+}
+
+bool
 layer_has_experts(const struct model_config *c, int64_t layer)
 {
 	return c->num_experts && !pattern_skips(&c->moe_layer_freq, place_of(c, layer));
@@ -234,7 +253,10 @@ check_sizes(const struct model_config *c, struct err *e)
 	    (double)c->v_head_dim * (double)c->num_attention_heads;
 	double experts = (double)c->num_experts * (3 * (double)c->moe_ffn_hidden_size + 1) +
 	    3 * (double)c->moe_shared_expert_intermediate_size;
-	double layer = 4 * q + latents + 3 * (double)c->ffn_hidden_size + experts;
+	double linear = 2 * (double)c->linear_num_key_heads * (double)c->linear_key_head_dim +
+	    (double)c->linear_num_value_heads * (3 * (double)c->linear_value_head_dim + 2);
+	double layer = 5 * q + latents + (model_has_linear(c) ? linear : 0) +
+	    3 * (double)c->ffn_hidden_size + experts;
 	double layers = (double)c->num_layers + (double)c->mtp_num_layers;
 	double tables = 2 * (double)c->vocab_size + (double)c->max_position_embeddings;
 
@@ -242,6 +264,8 @@ check_sizes(const struct model_config *c, struct err *e)
 	    c->vocab_size > 1 << 28 || c->make_vocab_size_divisible_by > 1 << 28 ||
 	    c->num_attention_heads > 1 << 16 || c->kv_channels > 1 << 16 ||
 	    c->q_lora_rank > 1 << 20 || c->kv_lora_rank > 1 << 20 || c->v_head_dim > 1 << 16 ||
+	    c->linear_num_key_heads > 1 << 16 || c->linear_num_value_heads > 1 << 16 ||
+	    c->linear_key_head_dim > 1 << 16 || c->linear_value_head_dim > 1 << 16 ||
 	    c->max_position_embeddings > 1 << 28 || c->num_experts > 1 << 16 ||
 	    c->num_experts > (1 << 18) / c->num_layers || c->moe_ffn_hidden_size > 1 << 24 ||
 	    c->moe_shared_expert_intermediate_size > 1 << 24 ||
@@ -393,6 +417,57 @@ check_latent(const struct model_config *c, struct err *e)
 		    "together",
 		    (long long)c->kv_channels, (long long)c->qk_head_dim,
 		    (long long)c->qk_pos_emb_head_dim);
+	return 0;
+}
+
+static int
+check_gate(const struct model_config *c, struct err *e)
+{
+	const char *other = c->qkv_bias ? "--linear-biases qkv"
+	    : c->multi_latent_attention ? "--multi-latent-attention"
+					: NULL;
+
+	return c->attention_output_gate && other
+	    ? err_set(e, "--attention-output-gate: is not supported with %s", other)
+	    : 0;
+}
+
+/* The bounds are those of train/cpu/delta_rule.c and short_conv.c. */
+static int
+check_linear(const struct model_config *c, struct err *e)
+{
+	const char *other = c->use_parallel_residual ? "--use-parallel-residual"
+	    : c->mtp_num_layers                      ? "--mtp-num-layers"
+	    : c->window_size                         ? "--window-size"
+	    : c->no_rope_freq.period                 ? "--no-rope-freq"
+						     : NULL;
+	int64_t each;
+
+	if (!model_has_linear(c))
+		return 0;
+	if (positive("linear-num-key-heads", c->linear_num_key_heads, e) < 0 ||
+	    positive("linear-num-value-heads", c->linear_num_value_heads, e) < 0 ||
+	    positive("linear-key-head-dim", c->linear_key_head_dim, e) < 0 ||
+	    positive("linear-value-head-dim", c->linear_value_head_dim, e) < 0)
+		return -1;
+	if (other)
+		return err_set(e, "--linear-attention-freq: is not supported with %s", other);
+	if (c->linear_conv_kernel_dim < 2 || c->linear_conv_kernel_dim > 16)
+		return err_set(e, "--linear-conv-kernel-dim %lld: must be from 2 to 16; 4 is usual",
+		    (long long)c->linear_conv_kernel_dim);
+	if (c->linear_num_value_heads % c->linear_num_key_heads)
+		return err_set(e,
+		    "--linear-num-key-heads %lld: must divide --linear-num-value-heads %lld",
+		    (long long)c->linear_num_key_heads, (long long)c->linear_num_value_heads);
+	each = c->linear_num_value_heads / c->linear_num_key_heads;
+	if (c->linear_key_head_dim > 512)
+		return err_set(e, "--linear-key-head-dim %lld: must be at most 512",
+		    (long long)c->linear_key_head_dim);
+	if (each > 64 || each * c->linear_value_head_dim > 8192)
+		return err_set(e,
+		    "--linear-num-value-heads %lld: a key head has %lld of them: at most 64, of "
+		    "8192 columns together",
+		    (long long)c->linear_num_value_heads, (long long)each);
 	return 0;
 }
 
@@ -601,8 +676,8 @@ check_mtp(const struct model_config *c, struct err *e)
 
 /* Positive sizes first, because the others divide by them. */
 int (*const model_checks[])(const struct model_config *c, struct err *e) = { check_positive,
-	check_norms, check_rope, check_attention, check_latent, check_activation, check_experts,
-	check_mtp, check_rates, check_ranges, NULL };
+	check_norms, check_rope, check_attention, check_latent, check_gate, check_linear,
+	check_activation, check_experts, check_mtp, check_rates, check_ranges, NULL };
 
 int
 model_check(const struct model_config *c, struct err *e)

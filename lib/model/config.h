@@ -104,14 +104,15 @@ enum model_tag {
 	MODEL_IF_LLAMA3 = 8,
 	MODEL_IF_YARN = 128,
 	MODEL_IF_LONGROPE = 4096,
-	MODEL_BASE = 16,        /* the default also applies to a config.json without the member */
-	MODEL_KEPT = 32,        /* part of the recipe, see model_keep_recipe */
-	MODEL_IF_EXPERTS = 256, /* ... of models with experts */
-	MODEL_IF_LATENT = 8192, /* ... of models with latent attention */
-	MODEL_IF_MTP = 16384,   /* ... of models that predict later tokens */
-	MODEL_FREE = 64,        /* may change without changing the meaning of stored weights */
-	MODEL_MLP = 512,        /* ... of a model in which every layer has experts */
-	MODEL_ROTARY = 1024,    /* ... of a model whose positions do not rotate */
+	MODEL_BASE = 16,         /* the default also applies to a config.json without the member */
+	MODEL_KEPT = 32,         /* part of the recipe, see model_keep_recipe */
+	MODEL_IF_EXPERTS = 256,  /* ... of models with experts */
+	MODEL_IF_LATENT = 8192,  /* ... of models with latent attention */
+	MODEL_IF_LINEAR = 32768, /* ... of models with linear attention */
+	MODEL_IF_MTP = 16384,    /* ... of models that predict later tokens */
+	MODEL_FREE = 64,         /* may change without changing the meaning of stored weights */
+	MODEL_MLP = 512,         /* ... of a model in which every layer has experts */
+	MODEL_ROTARY = 1024,     /* ... of a model whose positions do not rotate */
 	/* changes what is computed, and may be changed for a run that begins with the weights */
 	MODEL_FREE_START = 2048,
 };
@@ -155,6 +156,10 @@ bool layer_transforms(const struct model_config *c, int64_t layer);
 bool model_table_at_ends(const struct model_config *c);
 /* Keys that a query sees in a layer, itself included; 0: all. */
 int64_t layer_window(const struct model_config *c, int64_t layer);
+/* Whether a layer has linear attention; whether any has, and how many have not. */
+bool layer_is_linear(const struct model_config *c, int64_t layer);
+bool model_has_linear(const struct model_config *c);
+int64_t model_softmax_layers(const struct model_config *c);
 /* Whether a layer has experts in place of an MLP. */
 bool layer_has_experts(const struct model_config *c, int64_t layer);
 /* The number of such layers. */

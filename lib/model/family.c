@@ -100,25 +100,12 @@ const struct key family_shared[] = {
 };
 const int family_num_shared = sizeof family_shared / sizeof *family_shared;
 
-/* Types of models that are often asked for, and what they need that is not supported. */
-static const struct {
-	const char *model_type, *needs;
-} refused[] = {
-	{ "qwen3_next", "linear attention" },
-};
-
 /* The reason why there is no family of a type. */
 static void
 explain_type(const char *model_type, struct err *e)
 {
 	struct str known = { 0 };
 
-	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-		if (!strcmp(model_type, refused[i].model_type)) {
-			err_set(e, "\"model_type\" is '%s', which needs %s; that is not supported",
-			    model_type, refused[i].needs);
-			return;
-		}
 	for (int i = 0; families[i]; i++)
 		str_addf(&known, "%s%s", i ? ", " : "", families[i]->model_type);
 	err_set(e, "\"model_type\" is '%s'; known are %s", model_type, known.buf);
@@ -483,6 +470,26 @@ transpose(struct family_place *out)
 	out->slice.start[1] = a;
 	out->slice.count[0] = out->slice.count[1];
 	out->slice.count[1] = n;
+	out->dim[0] = 1;
+	out->dim[1] = 0;
+}
+
+/* From [channels, taps]. */
+static void
+part_taps(struct family_place *out)
+{
+	out->shape[2] = out->shape[1];
+	out->slice.count[2] = out->slice.count[1];
+	out->shape[1] = out->slice.count[1] = 1;
+	out->ndim = out->slice.ndim = 3;
+	out->dim[1] = 2;
+}
+
+/* How many heads take turns. */
+static int64_t
+turns_of(enum family_turns turns, const struct model_config *c)
+{
+	return turns == TURNS_HEADS ? c->num_attention_heads : c->linear_num_key_heads;
 }
 
 /* From a tensor of one expert to that of all experts of the layer. */
@@ -495,7 +502,8 @@ stack(struct family_place *out, int64_t experts, int64_t expert)
 		out->slice.count[d] = out->slice.count[d - 1];
 	}
 	out->shape[0] = experts;
-	out->rows++;
+	out->dim[0]++;
+	out->dim[1]++;
 	out->slice.ndim = out->ndim;
 	out->slice.start[0] = expert;
 	out->slice.count[0] = 1;
@@ -576,14 +584,15 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	out->shape[0] += others;
 	out->slice.start[0] = before;
 	out->runs = 1;
-	if (mine->take_turns) {
+	out->dim[1] = 1;
+	if (mine->turns == TURNS_ROWS) {
 		out->runs = p->shape[0];
 		out->apart = turns;
 		out->slice.start[0] = turn;
 		out->slice.count[0] = 1;
 	}
-	if (f->heads_take_turns && others > 0) {
-		out->runs = c->num_attention_heads;
+	if (mine->turns > TURNS_ROWS) {
+		out->runs = turns_of(mine->turns, c);
 		out->apart = out->shape[0] / out->runs;
 		out->slice.start[0] /= out->runs;
 		out->slice.count[0] /= out->runs;
@@ -592,7 +601,8 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	out->transposed = mine->transposed && p->ndim == 2;
 	if (out->transposed)
 		transpose(out);
-	out->rows = out->transposed;
+	if (mine->filters)
+		part_taps(out);
 	mark = strstr(mine->hf, "%d");
 	if (p->expert >= 0 && !(mark && strstr(mark + 2, "%d")))
 		stack(out, c->num_experts, p->expert);
@@ -602,17 +612,15 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 struct slice
 family_stored_slice(const struct family_place *place, const struct slice *of)
 {
-	int64_t height = place->slice.count[place->rows],
+	int rows = place->dim[0];
+	int64_t height = place->slice.count[rows],
 		run = place->runs > 1 ? of->start[0] / height : 0;
 	struct slice slice = place->slice;
-	int stacked = slice.ndim - of->ndim;
 
 	for (int d = 0; d < of->ndim; d++) {
-		int from = place->transposed ? of->ndim - 1 - d : d;
-
-		slice.start[d + stacked] += of->start[from];
-		slice.count[d + stacked] = of->count[from];
+		slice.start[place->dim[d]] += of->start[d];
+		slice.count[place->dim[d]] = of->count[d];
 	}
-	slice.start[place->rows] += run * (place->apart - height);
+	slice.start[rows] += run * (place->apart - height);
 	return slice;
 }

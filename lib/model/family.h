@@ -16,12 +16,19 @@
  * has "%d" for the layer, and a second one for the expert: a name of an expert's tensor without it
  * is of the tensors of all experts of the layer, one after the other along a first dimension.
  * Several rows may name one tensor: they are then its consecutive blocks of output rows, in table
- * order, or take turns, a row of each. */
+ * order, or take turns. */
+enum family_turns {
+	TURNS_NONE,
+	TURNS_ROWS,  /* a row of each */
+	TURNS_HEADS, /* the rows of a head of queries of each */
+	TURNS_LINEAR /* those of a head of keys of linear attention, with its heads of values */
+};
 struct family_name {
 	const char *name;
 	const char *hf;
 	bool transposed; /* stored [in, out] (GPT-2's Conv1D) */
-	bool take_turns;
+	enum family_turns turns;
+	bool filters; /* stored [channels, 1, taps] */
 };
 
 struct family {
@@ -38,9 +45,6 @@ struct family {
 	 * those that must be null, false, 0 or empty; ended by NULL, NULL: none */
 	const char *const *others, *const *off;
 	bool tied; /* the default of "tie_word_embeddings" */
-	/* in the tensor of q, k and v each head's rows of q are followed by those of its k and v;
-	 * there are as many groups as heads */
-	bool heads_take_turns;
 	/* elements 2i and 2i + 1 of a head rotate together, not those of its halves */
 	bool interleaved;
 	/* reads what the keys do not cover: rules between them, and the recipe of the blocks */
@@ -89,18 +93,18 @@ void family_write_config(
 
 /* The place of parameter p in Hugging Face's files: the tensor's name and shape there, and the
  * slices of it that are p (in the stored orientation): `runs` of them, one after the other in p's
- * rows, of which box is the first and the others lie `apart` each from the one before along `rows`,
- * the stored dimension of p's rows: the first, or where it is transposed the last; a tensor of all
- * experts has a dimension more than p, before the others. Where p rotates other pairs than the
- * family does, its rows, or elements, are in another order in each head: head of them, of which the
- * first `rotary` rotate; 0 elsewhere. */
+ * rows, of which box is the first and the others lie `apart` each from the one before along the
+ * stored dimension of p's rows. dim: of each dimension of p, that of the tensor; one of all experts
+ * has a dimension more than p, before the others, and filters have one between. Where p rotates
+ * other pairs than the family does, its rows, or elements, are in another order in each head: head
+ * of them, of which the first `rotary` rotate; 0 elsewhere. */
 struct family_place {
 	char name[128];
 	int ndim;
 	int64_t shape[SLICE_DIMS];
 	struct slice slice;
 	int64_t runs, apart;
-	int rows;
+	int dim[2];
 	int64_t head, rotary;
 	bool transposed;
 };

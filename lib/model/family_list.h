@@ -33,6 +33,7 @@
 	DO(qwen2_moe) \
 	DO(deepseek_v2) \
 	DO(deepseek_v3) \
-	DO(gpt_oss)
+	DO(gpt_oss) \
+	DO(qwen3_next)
 
 #endif

@@ -174,6 +174,24 @@ print_unrotated(const struct model_config *c, struct str *out)
 }
 
 static int
+read_linear(const struct model_options *o, struct model_config *c, struct err *e)
+{
+	struct err why;
+
+	if (pattern_read(o->linear_attention_freq, c->num_layers, &pattern_linear,
+		&c->linear_attention_freq, &why) == 0)
+		return 0;
+	return err_set(e, "--linear-attention-freq %s: %s", o->linear_attention_freq, why.msg);
+}
+
+static void
+print_linear(const struct model_config *c, struct str *out)
+{
+	str_addc(out, ' ');
+	pattern_print(&c->linear_attention_freq, c->num_layers, &pattern_linear, out);
+}
+
+static int
 read_factors(const char *option, const struct opt_list *l, struct rope_factors *f, struct err *e)
 {
 	if (l->count > ROPE_FACTORS_MAX)
@@ -273,6 +291,9 @@ static const struct words {
 	{ offsetof(struct model_options, moe_layer_freq),
 	    offsetof(struct model_config, moe_layer_freq), sizeof(struct layer_pattern), read_dense,
 	    print_dense },
+	{ offsetof(struct model_options, linear_attention_freq),
+	    offsetof(struct model_config, linear_attention_freq), sizeof(struct layer_pattern),
+	    read_linear, print_linear },
 	{ offsetof(struct model_options, no_rope_freq), offsetof(struct model_config, no_rope_freq),
 	    sizeof(struct layer_pattern), read_unrotated, print_unrotated },
 	{ offsetof(struct model_options, longrope_short_factor),
@@ -417,6 +438,7 @@ is_dumped(const struct model_config *c, const struct opt *r)
 
 	if (!(r->tag & MODEL_DUMPED) || ((r->tag & MODEL_IF_EXPERTS) && !c->num_experts) ||
 	    ((r->tag & MODEL_IF_LATENT) && !c->multi_latent_attention) ||
+	    ((r->tag & MODEL_IF_LINEAR) && !model_has_linear(c)) ||
 	    ((r->tag & MODEL_IF_MTP) && !c->mtp_num_layers))
 		return false;
 	if ((r->tag & MODEL_IF_SET) && field_place(r, &at) &&

@@ -67,6 +67,32 @@
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_IF_LATENT, \
 	   "what norms of latents add to the mean square; --norm-epsilon by default", \
 	   .needs = "multi-latent-attention") \
+	DO(FLAG, S, M, "attention-output-gate", attention_output_gate, \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, \
+	   "the output of attention is multiplied by sigmoids of a projection of its input, as " \
+	   "in Qwen3-Next") \
+	/* the pattern has the layers with linear attention */ \
+	DO(WORDS, S, M, "linear-attention-freq", OPT_STRING, linear_attention_freq, "N", \
+	   MODEL_DUMPED | MODEL_IF_SET | MODEL_KEPT, NULL, \
+	   "all but every Nth layer have linear attention by the gated delta rule in place of " \
+	   "attention; or a list of all layers, 1 for those, such as ([1]*3+[0])*12", \
+	   struct layer_pattern linear_attention_freq) \
+	DO(INT, S, M, "linear-num-key-heads", linear_num_key_heads, 1, "16", \
+	   MODEL_DUMPED | MODEL_IF_LINEAR | MODEL_KEPT, \
+	   "heads of queries and keys of linear attention", .needs = "linear-attention-freq") \
+	DO(INT, S, M, "linear-num-value-heads", linear_num_value_heads, 1, "32", \
+	   MODEL_DUMPED | MODEL_IF_LINEAR | MODEL_KEPT, \
+	   "heads of its values, which share those", .needs = "linear-attention-freq") \
+	DO(INT, S, M, "linear-key-head-dim", linear_key_head_dim, 1, "128", \
+	   MODEL_DUMPED | MODEL_IF_LINEAR | MODEL_KEPT, "width of a head of its keys", \
+	   .needs = "linear-attention-freq") \
+	DO(INT, S, M, "linear-value-head-dim", linear_value_head_dim, 1, "128", \
+	   MODEL_DUMPED | MODEL_IF_LINEAR | MODEL_KEPT, "width of a head of its values", \
+	   .needs = "linear-attention-freq") \
+	DO(INT, S, M, "linear-conv-kernel-dim", linear_conv_kernel_dim, 2, "4", \
+	   MODEL_DUMPED | MODEL_IF_LINEAR | MODEL_KEPT, \
+	   "positions that each channel of its queries, keys and values takes in", \
+	   .needs = "linear-attention-freq") \
 	DO(INT, S, M, "max-position-embeddings", max_position_embeddings, 1, NULL, \
 	   MODEL_DUMPED | MODEL_IF_SET | MODEL_FREE, \
 	   "positions, at least seq-length, which is the default") \

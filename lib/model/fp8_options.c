@@ -101,6 +101,9 @@ fp8_resolve(const struct fp8_options *o, const struct model_config *c, const str
 	if (c->multi_latent_attention)
 		return err_set(
 		    e, "--fp8-format %s: is not supported with --multi-latent-attention", format);
+	if (model_has_linear(c))
+		return err_set(
+		    e, "--fp8-format %s: is not supported with --linear-attention-freq", format);
 	if (c->mtp_num_layers)
 		return err_set(
 		    e, "--fp8-format %s: is not supported with --mtp-num-layers", format);

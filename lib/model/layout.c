@@ -250,12 +250,12 @@ divisor_below(int64_t n, int64_t v)
 static int64_t
 legal_tp(const struct model_config *c, int64_t t)
 {
-	int64_t g = c->num_query_groups;
+	int64_t g = c->num_query_groups, keys = model_has_linear(c) ? c->linear_num_key_heads : 0;
 
 	if (c->qk_layernorm_hidden_dim)
 		return 1;
 	t = divisor_below(c->num_attention_heads, t);
-	while (c->num_attention_heads % t || (g % t && t % g) || c->ffn_hidden_size % t)
+	while (c->num_attention_heads % t || (g % t && t % g) || c->ffn_hidden_size % t || keys % t)
 		t--;
 	return t;
 }
@@ -292,6 +292,14 @@ layout_check(const struct layout *l, const struct model_config *c, struct err *e
 		    "%s--tensor-model-parallel-size %lld: must be 1 for --qk-layernorm-hidden-dim, "
 		    "whose norms take all heads together",
 		    s.len ? "; " : "", (long long)t);
+	if (model_has_linear(c) && c->linear_num_key_heads % t)
+		complain(&s, "tensor-model-parallel-size", t, "--linear-num-key-heads",
+		    c->linear_num_key_heads, legal_tp(c, t));
+	if (model_has_linear(c) && l->context_parallel_size > 1)
+		str_addf(&s,
+		    "%s--context-parallel-size %lld: must be 1 for --linear-attention-freq, whose "
+		    "states pass along the whole sequence",
+		    s.len ? "; " : "", (long long)l->context_parallel_size);
 	if (p > most_stages(c))
 		str_addf(&s,
 		    "%s--pipeline-model-parallel-size %lld: must be at most %lld for --num-layers "

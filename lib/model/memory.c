@@ -406,8 +406,10 @@ plan_saved(struct memory_plan *m, const struct rank *r)
 		b->activation_offload = block_in_layer(b, r->model)
 		    ? activation_offload_number(&m->activation_offload, b->local)
 		    : -1;
-		if (b->recompute_chunk >= 0)
+		if (b->recompute_chunk >= 0 && (i == 0 || b[-1].layer != b->layer)) {
 			m->recompute_input = b->kind->input;
+			m->recompute_kinds |= 1U << block_number(b->kind);
+		}
 	}
 }
 

@@ -91,7 +91,10 @@ struct memory_plan {
 	uint64_t tail_base, batch_base; /* of the first tail and micro batch, in the saved arena */
 	/* layers [0, recompute_layers) of the stage are recomputed, recompute_chunk at a time */
 	int64_t recompute_layers, recompute_chunk;
-	int recompute_input;      /* what each such chunk saves: the input of its first block */
+	/* what each such chunk saves: the input of its first block, that of one of these kinds,
+	 * which have the same size */
+	int recompute_input;
+	unsigned recompute_kinds;
 	int64_t recompute_inputs; /* their number, */
 	uint64_t input_bytes;     /* and the bytes of one */
 	uint64_t recompute_base;  /* where the layers of a chunk lie in scratch */

@@ -2,6 +2,15 @@
 #include "lib/base/int64.h"
 #include "lib/model/memory.h"
 
+/* Whether it is the input of a block with which a chunk of recomputed layers may begin. */
+static bool
+is_saved_input(const struct memory_plan *m, int number)
+{
+	int kind = number >> BLOCK_SHIFT;
+
+	return m->recompute_kinds >> kind & 1 && block_kinds[kind - 1]->input == number;
+}
+
 /* The bytes of a unit come first in its place. */
 struct memory_offloaded
 memory_offloaded(const struct memory_plan *m, int slot, int number)
@@ -95,7 +104,7 @@ memory_at(const struct memory_plan *m, int number, const struct memory_copy *cop
 	if (b->level != LAYER)
 		return (struct memory_place){ b->place, base + b->offset };
 	if (layer >= m->recompute_layers ||
-	    (number == m->recompute_input && layer % m->recompute_chunk == 0))
+	    (is_saved_input(m, number) && layer % m->recompute_chunk == 0))
 		return unit_at(m, b, copy, layer);
 	return (struct memory_place){ ARENA_SCRATCH,
 		m->recompute_base + m->layer_bytes * (uint64_t)(layer % m->recompute_chunk) +
@@ -122,7 +131,7 @@ int64_t
 memory_instances(const struct memory_plan *m, int number, enum arena where)
 {
 	const struct buffer *b = memory_buffer(m, number);
-	bool input = number == m->recompute_input;
+	bool input = is_saved_input(m, number);
 	int64_t host_inputs = int64_min(m->offload_inputs, m->activation_offload.copied),
 		moved = m->offload_layers + (input ? m->offload_inputs : 0),
 		slot = instances_up_to(m, m->slot_layers, input),

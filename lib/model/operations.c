@@ -221,6 +221,22 @@ add_attention(struct maker *m)
 	}
 }
 
+/* Backward as many flops make the states once more. */
+static void
+add_recurrence(struct maker *m)
+{
+	if (m->w.recurrence <= 0)
+		return;
+	for (int backward = 0; backward < 2; backward++) {
+		struct operation *o = add(m, "recurrence", OPERATION_ATTENTION,
+		    backward ? OPERATION_BACKWARD : OPERATION_FORWARD);
+
+		o->flops = (backward ? 3 : 1) * m->w.recurrence;
+		o->keys = (double)m->c->linear_key_head_dim;
+		o->kernels = 1;
+	}
+}
+
 static void
 add_kernels(struct maker *m, const struct work_bytes *t, enum operation_pass pass)
 {
@@ -446,6 +462,7 @@ operations_of_block(struct operation_list *out, const struct block_kind *kind, b
 	if (kind == &block_moe)
 		add_router(&m);
 	add_attention(&m);
+	add_recurrence(&m);
 	add_kernels(&m, &m.w.forward, OPERATION_FORWARD);
 	add_kernels(&m, &m.w.backward, OPERATION_BACKWARD);
 	add_tensor(&m);

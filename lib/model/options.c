@@ -333,7 +333,9 @@ resolve_shape(
 	struct train_shape *s = &plan->shape;
 	/* An upper bound of the elements that a token saves for the backward pass in one layer. */
 	double row = 4 * (double)c->hidden_size +
-	    4 * (double)(c->num_attention_heads * c->kv_channels) + 3 * (double)c->ffn_hidden_size;
+	    5 * (double)(c->num_attention_heads * c->kv_channels) + 3 * (double)c->ffn_hidden_size +
+	    4 * (double)(c->linear_num_key_heads * c->linear_key_head_dim) +
+	    4 * (double)(c->linear_num_value_heads * c->linear_value_head_dim);
 
 	if (o->bf16 + o->fp16 + o->fp64 > 1)
 		return err_set(e, "--bf16, --fp16 and --fp64 exclude each other: give one of them");
@@ -387,6 +389,26 @@ check_clip(const struct run_plan *plan, struct err *e)
 		return err_set(e, "--qk-clip: is not supported with --mtp-num-layers");
 	return plan->shape.qk_clip && normed
 	    ? err_set(e, "--qk-clip: is not supported with --qk-layernorm")
+	    : 0;
+}
+
+/* Rows of a filter belong to channels of their own. Slots of gradients that layers take in turn
+ * have, between the tensors of one layer, what the layer before has left. */
+static int
+check_linear(const struct run_plan *plan, struct err *e)
+{
+	const struct train_shape *s = &plan->shape;
+
+	if (!model_has_linear(&plan->model))
+		return 0;
+	if (s->rule && s->rule->matrix_states)
+		return err_set(e,
+		    "--linear-attention-freq: its filters are no matrices for an update rule of "
+		    "matrices: give --optimizer adam");
+	return s->sharding >= SHARDING_GRADS
+	    ? err_set(e,
+		  "--data-parallel-sharding-strategy: must be no_shard or optim with "
+		  "--linear-attention-freq")
 	    : 0;
 }
 
@@ -544,7 +566,7 @@ resolve_rest(const struct opt_parse *p, const struct run_options *o, struct run_
 	rc |= opt_rule(p, optim_types_resolve(&o->optim_types, &plan->layout, s, notes, &e), &e);
 	rc |= opt_rule(p, check_offload(plan, &e), &e);
 	rc |= opt_rule(p, fp8_resolve(&o->fp8, &plan->model, &plan->layout, s, &e), &e);
-	return rc | opt_rule(p, check_clip(plan, &e), &e);
+	return rc | opt_rule(p, check_clip(plan, &e), &e) | opt_rule(p, check_linear(plan, &e), &e);
 }
 
 /* Whether something is read depends on the model that was resolved, which may not be the typed

@@ -156,7 +156,10 @@ add(struct table *t, const struct param_row *r, const int number[2])
 	p->shard_dim = r->shard_dim;
 	p->flags = r->flags;
 	p->sums = r->sums;
-	p->init_value = r->init == INIT_ONE ? 1 - model_norm_shift(c) : 0;
+	p->init_value = r->init == INIT_ONE ? 1 - model_norm_shift(c)
+	    : r->init == INIT_UNSHIFTED_ONE ? 1
+					    : 0;
+	p->init_log = r->init == INIT_LOG ? INIT_LOG_MOST : 0;
 	if (r->init == INIT_NORMAL)
 		p->init_std = c->init_method_std;
 	else if (r->init == INIT_RESIDUAL)

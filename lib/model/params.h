@@ -30,6 +30,8 @@ struct param {
 	/* N(0, init_std) from the counter RNG keyed by its name; 0: the constant init_value */
 	double init_std;
 	double init_value;
+	/* above 0: element i of n is the logarithm of (i + 1/2) / n times this */
+	double init_log;
 };
 
 /* The whole table, freed by the caller; returns the count. The config must have passed

@@ -17,6 +17,7 @@ enum { DEPTH_MAX = 8 };
 const struct pattern_form pattern_attention = { pattern_every, 0 };
 const struct pattern_form pattern_experts = { pattern_but_every, 0 };
 const struct pattern_form pattern_no_rope = { pattern_every, 1 };
+const struct pattern_form pattern_linear = { pattern_before_every, 1 };
 
 bool
 pattern_skips(const struct layer_pattern *p, int64_t layer)
@@ -56,6 +57,16 @@ pattern_but_every(int64_t n)
 
 	for (int64_t i = 0; i < n; i++)
 		skipped[i] = i > 0;
+	return pattern_of(skipped, (int)n);
+}
+
+struct layer_pattern
+pattern_before_every(int64_t n)
+{
+	bool skipped[PATTERN_MAX];
+
+	for (int64_t i = 0; i < n; i++)
+		skipped[i] = i < n - 1;
 	return pattern_of(skipped, (int)n);
 }
 

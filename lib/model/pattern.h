@@ -28,13 +28,17 @@ struct layer_pattern pattern_every(int64_t n);
 struct layer_pattern pattern_of(const bool *skipped, int count);
 /* All but every n-th, from the first on, are skipped, n from 1 to PATTERN_MAX. */
 struct layer_pattern pattern_but_every(int64_t n);
+/* All but every n-th are skipped, the n-th as the last of each n. */
+struct layer_pattern pattern_before_every(int64_t n);
 /* What an option means by a number, and which bit of a list is a layer that is skipped. */
 struct pattern_form {
 	struct layer_pattern (*number)(int64_t n);
 	int skipped;
 };
-/* Of windows, of experts and of layers that do not rotate: Megatron-LM's three options. */
-extern const struct pattern_form pattern_attention, pattern_experts, pattern_no_rope;
+/* Of windows, of experts, of layers that do not rotate and of linear attention: Megatron-LM's four
+ * options. */
+extern const struct pattern_form pattern_attention, pattern_experts, pattern_no_rope,
+    pattern_linear;
 /* Megatron-LM's forms: a number, or an expression of Python lists of 1 and 0, such as
  * ([1]*5+[0])*8, with an entry for each layer. -1 with the rule that s breaks. */
 int pattern_read(const char *s, int64_t num_layers, const struct pattern_form *form,

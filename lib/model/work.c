@@ -75,7 +75,7 @@ work_of(struct work *w, const struct block_kind *kind, const struct model_config
 double
 work_flops(const struct work *w)
 {
-	double sum = w->attention;
+	double sum = w->attention + w->recurrence;
 
 	for (int i = 0; i < w->num_gemms; i++)
 		sum += 2 * (double)w->gemm[i].rows * (double)w->gemm[i].out * (double)w->gemm[i].in;

@@ -37,6 +37,9 @@ struct work {
 	struct gemm_shape gemm[WORK_GEMMS];
 	int num_gemms;
 	double attention; /* flops of scores and weighted sums, forward alone, below the diagonal */
+	/* flops of states that pass along a sequence, forward alone; of twice as many backward,
+	 * those that make the states again do not count */
+	double recurrence;
 	struct work_bytes forward, backward;
 	int reductions; /* all-reduces of [T,h] over the tensor ranks */
 	/* the first GEMM is column parallel and the last row parallel: --tp-comm-overlap lets

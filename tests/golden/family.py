@@ -385,13 +385,35 @@ def gpt_oss(r, i):
             "swiglu_limit": [7.0, 1.0, 0.5][i % 3]}
 
 
+def qwen3_next(r, i):
+    """Layers by the interval's default, by another one, or as listed, one of them with attention: transformers generates
+    with no other model. At the first token of a text the output of linear attention is its value times q.k, and its norm
+    takes that away but for the sign: what is added to its square keeps rounding small."""
+    s = qwen3_moe(r, i)
+    for key in ("use_sliding_window", "sliding_window", "max_window_layers", "attention_bias", "rope_theta", "rope_parameters",
+                "rope_scaling"):
+        s.pop(key, None)
+    layers = s["num_hidden_layers"] = r.randrange(4, 6)
+    kinds = ["linear_attention", "full_attention"]
+    s.update([{}, {"full_attention_interval": 2}, {"layer_types": kinds[1:] + [r.choice(kinds) for _ in range(layers - 1)]},
+              {"layer_types": kinds[:1] * (layers - 1) + kinds[1:]}][i % 4])
+    share = [{}, {"partial_rotary_factor": 0.5}, {"partial_rotary_factor": 1.0}][i % 3]
+    scaling = [{}, {"factor": 4.0, "original_max_position_embeddings": 32}][i // 2 % 2]
+    place = rope(r, "yarn" if scaling else "default", **scaling, **(share if transformers.__version__ >= "5" else {}))
+    keys, each = r.choice([2, 1, 3]), r.choice([2, 1, 3])
+    return {**s, **place, **(share if transformers.__version__ < "5" else {}), "head_dim": r.choice([8, 16, 24]),
+            "linear_num_key_heads": keys, "linear_num_value_heads": keys * each, "linear_key_head_dim": r.randrange(5, 20),
+            "linear_value_head_dim": r.randrange(5, 20), "linear_conv_kernel_dim": [4, 4, 3, 2][i % 4],
+            "shared_expert_intermediate_size": r.randrange(10, 40), "rms_norm_eps": r.choice([1e-3, 1e-2]) if i else 1e-6}
+
+
 FAMILIES = {"llama": llama, "gpt2": gpt2, "mistral": mistral, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gemma2": gemma2, "gemma3_text": gemma3, "olmo2": olmo2,
             "gpt_neox": gpt_neox, "arcee": arcee, "nemotron": nemotron, "starcoder2": starcoder2,
             "seed_oss": seed_oss, "gemma": gemma, "olmoe": olmoe, "ministral": ministral, "olmo3": olmo3,
             "smollm3": smollm3, "exaone4": exaone4, "granite": granite, "ministral3": ministral3,
             "cohere2": cohere2, "qwen2_moe": qwen2_moe, "deepseek_v2": deepseek_v2,
-            "deepseek_v3": deepseek_v3, "gpt_oss": gpt_oss}
+            "deepseek_v3": deepseek_v3, "gpt_oss": gpt_oss, "qwen3_next": qwen3_next}
 
 
 # --- transformers -------------------------------------------------------------------------------------------------------
@@ -414,13 +436,16 @@ def wide(dtype):
 def randomise(model, seed):
     """Weights that make every part matter at these widths."""
     g = torch.Generator().manual_seed(seed)
-    one = 0 if model.config.model_type == "nemotron" else 1  # norms have 1 + weight
+    shifted = model.config.model_type in ("nemotron", "qwen3_next")  # norms have 1 + weight
     with torch.no_grad():
         biases = [(name, b) for name, b in model.named_buffers() if name.endswith("e_score_correction_bias")]
         for name, p in list(model.named_parameters()) + biases:
             x = torch.randn(p.shape, generator=g)
             if "norm" in name or "ln_" in name:
-                p.copy_((one if name.endswith("weight") else 0) + 0.3 * x)
+                one = name.endswith("weight") and (not shifted or name.endswith("linear_attn.norm.weight"))
+                p.copy_(one + 0.3 * x)
+            elif name.endswith("conv1d.weight"):  # what is divided by its length is not short
+                p.copy_(1.5 * x)
             elif name.endswith("bias"):
                 p.copy_(0.3 * x)
             elif name.endswith("sinks"):

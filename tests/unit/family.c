@@ -97,9 +97,9 @@ test_places(const struct family *f, const struct model_config *c)
 		CHECK(slice_inside(&place.slice, place.ndim, place.shape));
 		CHECK(slice_elements(&place.slice) * place.runs == param_elements(&p[i]));
 		sum += slice_elements(&place.slice) * place.runs;
-		place.slice.start[place.rows] += (place.runs - 1) * place.apart;
+		place.slice.start[place.dim[0]] += (place.runs - 1) * place.apart;
 		CHECK(slice_inside(&place.slice, place.ndim, place.shape));
-		place.slice.start[place.rows] -= (place.runs - 1) * place.apart;
+		place.slice.start[place.dim[0]] -= (place.runs - 1) * place.apart;
 		if (!strcmp(place.name, "transformer.h.3.attn.c_attn.weight")) {
 			CHECK(place.transposed && place.shape[0] == c->hidden_size &&
 			    place.shape[1] == 3 * c->hidden_size);
@@ -290,6 +290,14 @@ test_combinations(void)
 	c.softmax_type = SOFTMAX_OFF_BY_ONE;
 	not_of(
 	    "gpt_oss", &c, "gpt_oss has 'softmax-type learnable', not 'softmax-type off-by-one'");
+	c = family_config("qwen3_next");
+	CHECK(c.attention_output_gate && c.apply_layernorm_1p && c.moe_shared_expert_gate);
+	CHECK(layer_is_linear(&c, 0) && !layer_is_linear(&c, 1) && c.linear_num_key_heads == 2);
+	CHECK(read_text("{\"model_type\": \"qwen3_next\", " SIZES "}", &c));
+	CHECK(c.rotary_percent == 0.25 && c.num_experts == 512 && c.linear_num_value_heads == 32);
+	CHECK(layer_is_linear(&c, 0) && layer_is_linear(&c, 1));
+	c.attention_output_gate = false;
+	not_of("qwen3_next", &c, "qwen3_next needs 'attention-output-gate'");
 	c = family_config("ministral");
 	CHECK(layer_window(&c, 0) == 9 && layer_window(&c, 1) == 0);
 	c = family_config("olmo3");
@@ -734,7 +742,8 @@ static const struct {
 	    "\"model_type\" is 't5'; known are llama, gpt2, mistral, mixtral, qwen2, qwen3, "
 	    "qwen3_moe, phi3, gemma2, gemma3_text, olmo2, gpt_neox, arcee, nemotron, "
 	    "starcoder2, seed_oss, gemma, olmoe, ministral, olmo3, smollm3, exaone4, granite, "
-	    "ministral3, cohere2, qwen2_moe, deepseek_v2, deepseek_v3, gpt_oss" },
+	    "ministral3, cohere2, qwen2_moe, deepseek_v2, deepseek_v3, gpt_oss, "
+	    "qwen3_next" },
 	{ "{\"model_type\": \"deepseek_v2\", \"topk_method\": \"noaux_tc\"}",
 	    "\"topk_method\" is 'noaux_tc'; deepseek_v2 has 'greedy' and 'group_limited_greedy'" },
 	{ "{\"model_type\": \"deepseek_v2\", \"scoring_func\": \"sigmoid\"}",

@@ -12,6 +12,7 @@ static const struct model_config every = {
 	3, 96, 80,               /* num_layers, hidden_size, ffn_hidden_size */
 	12, 4, 16,               /* num_attention_heads, num_query_groups, kv_channels */
 	false, 0, 32, 128, 64, 128, 0, /* latents: see test_latents */
+	false, { 0, { 0 } }, 16, 32, 128, 128, 4, /* gate and linear attention: see test_linear */
 	77,                      /* max_position_embeddings */
 	1000, 8,                 /* vocab_size, make_vocab_size_divisible_by */
 	NORMALIZATION_RMSNORM, 0.25,
@@ -129,6 +130,31 @@ test_latents(void)
 	str_release(&dump);
 }
 
+/* Those of linear attention and of a gate, likewise. */
+static void
+test_linear(void)
+{
+	struct model_config linear = every, back;
+	struct str dump = { 0 };
+
+	linear.attention_output_gate = true;
+	linear.linear_attention_freq = (struct layer_pattern){ 3, { 3, 0 } };
+	linear.linear_num_key_heads = 3;
+	linear.linear_num_value_heads = 6;
+	linear.linear_key_head_dim = 10;
+	linear.linear_value_head_dim = 7;
+	linear.linear_conv_kernel_dim = 5;
+	linear.use_parallel_residual = linear.shared_parallel_norm = linear.qkv_bias = false;
+	linear.window_size = 0;
+	linear.sliding_window_rope_base = 0;
+	linear.window_attn_skip_freq = linear.no_rope_freq = (struct layer_pattern){ 0 };
+	model_dump(&linear, &dump);
+	CHECK(strstr(dump.buf, "\nlinear-attention-freq 3\n"));
+	back = model_of(dump.buf);
+	CHECK(!memcmp(&back, &linear, sizeof back));
+	str_release(&dump);
+}
+
 /* The model of a text gives way to another, and other options stay. */
 static void
 test_replace(void)
@@ -229,6 +255,7 @@ main(void)
 	test_every_member();
 	test_excluding();
 	test_latents();
+	test_linear();
 	test_replace();
 	test_every_difference();
 	test_rotary();

@@ -121,12 +121,27 @@ test_layers(void)
 	CHECK(layer_rope_table(&c, 1) == ROPE_TABLE_NONE);
 }
 
+/* All but every Nth layer have linear attention. */
+static void
+test_linear(void)
+{
+	struct model_config c = { .num_layers = 8,
+		.linear_attention_freq = pattern_as(&pattern_linear, "([1]*3+[0])*2", 8, "4") };
+
+	CHECK(layer_is_linear(&c, 0) && layer_is_linear(&c, 2) && !layer_is_linear(&c, 3));
+	CHECK(model_has_linear(&c) && model_softmax_layers(&c) == 2);
+	c.linear_attention_freq = pattern_as(&pattern_linear, "1", 8, "");
+	CHECK(!model_has_linear(&c) && model_softmax_layers(&c) == 8);
+	pattern_as(&pattern_linear, "[1,1,1]", 3, "[1,1,1]");
+}
+
 int
 main(void)
 {
 	test_forms();
 	test_but_every();
 	test_no_rope();
+	test_linear();
 	test_refusals();
 	test_layers();
 	return check_done();

@@ -14,7 +14,6 @@ static const char adam8[] =
     "an optimizer with 8-bit blocks of state is not supported; see --exp-avg-dtype";
 static const char all_tokens[] = "the loss is that of all tokens of a sample";
 static const char always_fp32[] = "softmax is always held in fp32";
-static const char attn_gate[] = "gated attention is not supported";
 static const char barrier[] = "ranks wait for each other where they communicate";
 static const char batch_says[] = "--global-batch-size says how many micro batches a step has";
 static const char buffers[] = "buffers of the sharded run are planned";

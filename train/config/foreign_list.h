@@ -45,7 +45,7 @@
 	DO(NOTE, "async-ckpt-cpu-priority", 1, one_ckpt) \
 	DO(NOTE, "async-ckpt-io-priority", 1, one_ckpt) \
 	DO(NOTE, "async-ckpt-use-cpu-shm", 0, one_ckpt) DO(SCOPE, "async-mode", 0, serving) \
-	DO(NOTE, "async-strategy", 1, one_ckpt) DO(MATHS, "attention-output-gate", 0, attn_gate) \
+	DO(NOTE, "async-strategy", 1, one_ckpt) \
 	DO(NOTE, "attention-softmax-in-fp32", 0, always_fp32) \
 	DO(NOTE, "auto-detect-ckpt-format", 0, one_ckpt) DO(SCOPE, "batch-boundaries", 1, serving) \
 	DO(MATHS, "batch-invariant-backend", 1, invariant) \
@@ -379,12 +379,8 @@
 	DO(MATHS, "layernorm-init", 1, norm_places) \
 	DO(NOTE, "lazy-mpu-init", OPT_MAYBE, one_model) \
 	DO(MATHS, "legacy-tokenizer", 0, old_tokenizer) \
-	DO(SCOPE, "linear-attention-freq", 1, hybrid) \
 	DO(MATHS, "linear-attention-type", 1, linear_attn) \
-	DO(SCOPE, "linear-conv-kernel-dim", 1, hybrid) DO(SCOPE, "linear-key-head-dim", 1, hybrid) \
-	DO(SCOPE, "linear-num-key-heads", 1, hybrid) \
-	DO(SCOPE, "linear-num-value-heads", 1, hybrid) \
-	DO(SCOPE, "linear-value-head-dim", 1, hybrid) DO(NOTE, "lion-beta1", 1, read_lion) \
+	DO(NOTE, "lion-beta1", 1, read_lion) \
 	DO(NOTE, "lion-beta2", 1, read_lion) DO(NOTE, "load-main-params-from-ckpt", 0, one_ckpt) \
 	DO(LACKS, "load-model-opt-format", 0, convert) DO(LACKS, "load-tag", 1, ckpt_step) \
 	DO(SCOPE, "load-teacher", 1, distill) DO(NOTE, "local-rank", 1, launcher) \

@@ -12,6 +12,7 @@
 #include "lib/base/rng.h"
 #include "train/engine/engine.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -279,6 +280,19 @@ init_split(struct engine *e, const struct normal *n, const struct part *p)
 	free(buf);
 }
 
+/* Few elements, an operation each. */
+static void
+init_logs(struct stream *st, const struct param *param, int64_t first, const struct tensor *to)
+{
+	for (int64_t i = 0; i < tensor_elements(to); i++) {
+		double share = ((double)(first + i) + 0.5) / (double)param->shape[0];
+		struct tensor at =
+		    tensor_1d((char *)to->data + (size_t)i * dtype_size(to->dtype), to->dtype, 1);
+
+		st->ops->fill(st, &(struct fill){ at, log(param->init_log * share) });
+	}
+}
+
 /* Initialises the masters of part p, which are elements from `first` on of the whole parameter.
  * Their values depend only on seed, name and index, so every layout starts from the same model. */
 static void
@@ -292,7 +306,9 @@ init_values(struct engine *e, const struct param *param, int64_t first, const st
 		.first = first,
 		.std = param->init_std };
 
-	if (param->init_std == 0)
+	if (param->init_log > 0)
+		init_logs(st, param, first, &dst);
+	else if (param->init_std == 0)
 		st->ops->fill(st, &(struct fill){ dst, param->init_value });
 	else if (memory_has(&e->mem, BUF_LOW_BITS))
 		init_split(e, &n, p);

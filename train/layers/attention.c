@@ -15,20 +15,42 @@
 #include "train/layers/residual.h"
 #include "train/layers/rotate.h"
 
-/* q, k and v as column slices of one array; with norms, q and k as slices of a second one. */
+/* q, k and v as column slices of one array, after the gate in models that have it; with norms, q
+ * and k as slices of a second one. */
 struct qkv {
-	struct tensor q, k, v, rotated; /* rotated: q and k, side by side */
+	struct tensor gate, q, k, v, rotated; /* rotated: q and k, side by side */
 	int num_heads, num_groups, head_dim;
 };
 
-/* Views, no copies: q, k and v of a token lie side by side in a row of [T, (n + 2 g) d / t], which
- * one GEMM writes. With fewer groups than tensor ranks each rank holds one group, a copy of its
- * neighbours'. qk [T, (n + g) d / t] holds q and k after their norms, if there are any. */
+/* Columns of the gate in a row. */
+static int64_t
+gate_width(const struct engine *e)
+{
+	const struct model_config *c = &e->plan.model;
+
+	return c->attention_output_gate
+	    ? c->num_attention_heads / e->plan.layout.tensor_model_parallel_size * c->kv_channels
+	    : 0;
+}
+
+/* The columns after those of the gate. */
+static struct tensor
+after_gate(const struct engine *e, const struct tensor *qkv)
+{
+	int64_t first = gate_width(e);
+
+	return tensor_columns(qkv, first, qkv->shape[1] - first);
+}
+
+/* Views, no copies: the gate, q, k and v of a token lie side by side in a row of
+ * [T, (n + 2 g) d / t] or [T, 2 (n + g) d / t], which one GEMM writes. With fewer groups than
+ * tensor ranks each rank holds one group, a copy of its neighbours'. qk [T, (n + g) d / t] holds q
+ * and k after their norms, if there are any. */
 static struct qkv
 views(const struct engine *e, const struct tensor *qkv, const struct tensor *qk)
 {
-	const struct tensor *normed = qk->data ? qk : qkv;
 	const struct model_config *c = &e->plan.model;
+	struct tensor plain = after_gate(e, qkv), normed = qk->data ? *qk : plain;
 	struct qkv r = {
 		.num_heads =
 		    (int)(c->num_attention_heads / e->plan.layout.tensor_model_parallel_size),
@@ -38,10 +60,11 @@ views(const struct engine *e, const struct tensor *qkv, const struct tensor *qk)
 	int64_t q = (int64_t)r.num_heads * r.head_dim, k = (int64_t)r.num_groups * r.head_dim,
 		v = r.num_groups * model_value_dim(c);
 
-	r.q = tensor_columns(normed, 0, q);
-	r.k = tensor_columns(normed, q, k);
-	r.v = tensor_columns(qkv, q + k, v);
-	r.rotated = tensor_columns(normed, 0, q + k);
+	r.gate = tensor_columns(qkv, 0, gate_width(e));
+	r.q = tensor_columns(&normed, 0, q);
+	r.k = tensor_columns(&normed, q, k);
+	r.v = tensor_columns(&plain, q + k, v);
+	r.rotated = tensor_columns(&normed, 0, q + k);
 	return r;
 }
 
@@ -97,7 +120,7 @@ static struct norm
 qk_norm(const struct layer *l, const struct step *s, const struct qkv *v, enum normed i)
 {
 	const struct block *b = l->block;
-	struct tensor qkv = layer_buffer(l, s, ATTENTION_QKV),
+	struct tensor all = layer_buffer(l, s, ATTENTION_QKV), qkv = after_gate(s->e, &all),
 		      mean = layer_buffer(l, s, ATTENTION_QK_MEAN),
 		      rstd = layer_buffer(l, s, ATTENTION_QK_RSTD);
 	struct norm n = {
@@ -164,12 +187,13 @@ prepare_backward(const struct layer *l, struct step *s, const struct qkv *d,
 {
 	struct engine *e = s->e;
 	struct qkv v = saved_views(l, s);
+	struct tensor normed = after_gate(e, dqkv);
 
 	rotate(l, s, d, which, true);
 	for (int i = 0; e->plan.model.qk_layernorm && i < NORMED; i++) {
 		struct norm n = qk_norm(l, s, &v, i);
 		struct norm_grad g = {
-			.dx = normed_columns(dqkv, &v, i),
+			.dx = normed_columns(&normed, &v, i),
 			.dy = normed_columns(&d->rotated, &v, i),
 			.x = n.x,
 			.weight = n.weight,
@@ -288,11 +312,11 @@ q_alone(const struct step *s, const struct fp8_gemm *fp8)
 	return s->e->context.stream && s->e->groups.tp->size == 1 && !fp8 && !has_latents(s);
 }
 
-/* The columns of [T, (n + 2 g) d]. */
+/* The columns of the gate and q, or those of k and v. */
 static struct position_range
 columns_of(const struct qkv *v, enum heads which)
 {
-	int64_t q = v->q.shape[1], kv = v->k.shape[1] + v->v.shape[1];
+	int64_t q = v->gate.shape[1] + v->q.shape[1], kv = v->k.shape[1] + v->v.shape[1];
 
 	return which == HEADS_Q ? (struct position_range){ 0, q }
 				: (struct position_range){ q, kv };
@@ -312,7 +336,7 @@ keep(const struct layer *l, struct step *s, int buffer, struct tensor *x)
 {
 	struct tensor all = engine_buffer(s->e, buffer), own;
 	int64_t b = s->e->plan.shape.micro_batch_size, before = s->kept * b,
-		first = l->block->of_stage * s->e->plan.shape.kept_positions * b;
+		first = l->block->of_kind * s->e->plan.shape.kept_positions * b;
 
 	own = tensor_rows(&all, first + before, x->shape[0]);
 	s->e->ops->cast(s->e->stream, &(struct pair){ own, *x });
@@ -363,6 +387,40 @@ begin_input(const struct layer *l, struct step *s, const struct tensor *x, struc
 	column_backward_begin(s, qkv);
 }
 
+/* The first of what is joined to k and v. */
+static int
+first_joined(const struct engine *e)
+{
+	return gate_width(e) ? ATTENTION_GATE : ATTENTION_Q;
+}
+
+/* What the projection reads: the output of attention, or that times sigmoids of the gate. */
+static struct tensor
+gated_output(const struct layer *l, struct step *s)
+{
+	struct qkv v = saved_views(l, s);
+	struct glu g = { .y = layer_buffer(l, s, ATTENTION_GATED),
+		.x = layer_buffer(l, s, ATTENTION_OUT),
+		.z = v.gate };
+
+	if (!g.y.data)
+		return g.x;
+	s->e->ops->glu(s->e->stream, &g);
+	return g.y;
+}
+
+/* From the gradient of the gated output, in place, to that of attention's; and of the gate. */
+static void
+gate_backward(const struct layer *l, struct step *s, const struct qkv *d, const struct tensor *dout)
+{
+	struct qkv v = saved_views(l, s);
+	struct glu_grad g = { *dout, d->gate, *dout, layer_buffer(l, s, ATTENTION_OUT), v.gate,
+		false };
+
+	if (gate_width(s->e))
+		s->e->ops->glu_grad(s->e->stream, &g);
+}
+
 /* Saves the norm's output, q k v, the attention's output and lse. One sum over the tensor group,
  * in row_forward. */
 static void
@@ -372,15 +430,14 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct linear in = {
 		.x = norm_forward(l, s, x),
 		.y = layer_buffer(l, s, ATTENTION_QKV),
-		.weight = engine_joined(e, false, l->block->layer, ATTENTION_Q, ATTENTION_V),
+		.weight = engine_joined(e, false, l->block->layer, first_joined(e), ATTENTION_V),
 		.bias =
 		    engine_joined(e, false, l->block->layer, ATTENTION_Q_BIAS, ATTENTION_V_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_QKV),
 	};
 	const struct context_kind *context = context_kind_of(&e->plan);
 	struct attention att = core(l, s);
-	struct linear proj = { .x = att.out,
-		.y = norm_branch(l, s),
+	struct linear proj = { .y = norm_branch(l, s),
 		.weight = engine_weight(e, l->block->layer, ATTENTION_PROJ),
 		.bias = engine_weight(e, l->block->layer, ATTENTION_PROJ_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_PROJ) };
@@ -401,6 +458,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		context->begin(s, &att);
 	}
 	context->fwd(s, &att);
+	proj.x = gated_output(l, s);
 	row_forward(s, &proj);
 	residual_forward(l, s, y, x);
 }
@@ -471,7 +529,6 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct linear_grad proj = {
 		.dx = att.dout,
 		.dy = residual_backward(l, s, dx),
-		.x = att.fwd.out,
 		.weight = engine_weight(e, l->block->layer, ATTENTION_PROJ),
 		.dweight = engine_grad(e, l->block->layer, ATTENTION_PROJ),
 		.dbias = residual_dbias(l, s),
@@ -480,8 +537,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct linear_grad qkv = {
 		.dx = dnorm,
 		.dy = dqkv,
-		.weight = engine_joined(e, false, l->block->layer, ATTENTION_Q, ATTENTION_V),
-		.dweight = engine_joined(e, true, l->block->layer, ATTENTION_Q, ATTENTION_V),
+		.weight = engine_joined(e, false, l->block->layer, first_joined(e), ATTENTION_V),
+		.dweight = engine_joined(e, true, l->block->layer, first_joined(e), ATTENTION_V),
 		.dbias =
 		    engine_joined(e, true, l->block->layer, ATTENTION_Q_BIAS, ATTENTION_V_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_QKV),
@@ -493,7 +550,9 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	recompute_heads(l, s, &att.fwd, x);
 	make_sinks(l, s);
 	context->begin_bwd(s, &att.fwd);
+	proj.x = gated_output(l, s);
 	row_backward(s, &proj);
+	gate_backward(l, s, &d, &att.dout);
 	context->give_dout(s, &att);
 	if (!later)
 		weight_gradient(s, &proj);
@@ -516,8 +575,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 
 /* The block's row for the engine. */
 static const enum use uses[] = { OP_attention_bwd, OP_attention_fwd, OP_attention_max, OP_cast,
-	OP_fill, OP_latent_heads, OP_latent_heads_grad, OP_norm_bwd, OP_norm_fwd, OP_rope,
-	USES_END };
+	OP_fill, OP_glu, OP_glu_grad, OP_latent_heads, OP_latent_heads_grad, OP_norm_bwd,
+	OP_norm_fwd, OP_rope, USES_END };
 
 const struct layer_kind layer_attention = { &block_attention, SITE_ATTENTION_OUT, forward, backward,
 	FP8_QKV, .uses = uses };

@@ -21,7 +21,7 @@ struct stream;
 			BUG("operation called with wrong arguments: not %s", #x); \
 	} while (0)
 
-enum { OP_OUTPUTS = 6 };
+enum { OP_OUTPUTS = 7 };
 
 struct op_call {
 	const char *name;                     /* the table's, GEMMs by what they are for; static */

@@ -6,10 +6,10 @@
 #include "lib/model/block/workspace.h"
 #include "lib/model/work.h"
 
-/* q, k and v are cut along their outputs, sinks by heads, the projection along its input. All heads
- * of q share one norm weight, and so do those of k, so a tensor rank has the gradient of its own
- * heads; where ranks hold copies of a group, each has the gradient from its own queries, and their
- * sum counts the group once. */
+/* The gate, q, k and v are cut along their outputs, sinks by heads, the projection along its input.
+ * All heads of q share one norm weight, and so do those of k, so a tensor rank has the gradient of
+ * its own heads; where ranks hold copies of a group, each has the gradient from its own queries,
+ * and their sum counts the group once. */
 static void
 head_params(struct param_list *to, const struct model_config *c)
 {
@@ -18,8 +18,10 @@ head_params(struct param_list *to, const struct model_config *c)
 	int64_t h = c->hidden_size, d = c->kv_channels, q = c->num_attention_heads * d,
 		kv = c->num_query_groups * d, q_norm = whole ? q : d, k_norm = whole ? kv : d;
 	const struct param_row rows[] = {
+		{ "self_attention.linear_gate.weight", ATTENTION_GATE, c->attention_output_gate,
+		    { q, h }, SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
 		{ "self_attention.linear_q.weight", ATTENTION_Q, heads, { q, h }, SHARD_EQUAL, 0,
-		    INIT_NORMAL, 0, { 0, 0 } },
+		    INIT_NORMAL, PARAM_JOINED, { 0, 0 } },
 		{ "self_attention.linear_k.weight", ATTENTION_K, heads, { kv, h }, SHARD_GROUPS, 0,
 		    INIT_NORMAL, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
 		{ "self_attention.linear_v.weight", ATTENTION_V, heads, { kv, h }, SHARD_GROUPS, 0,
@@ -63,9 +65,10 @@ params(struct param_list *to, const struct model_config *c)
 	state_params(to, rows, sizeof rows / sizeof *rows);
 }
 
-/* Of the heads of a tensor rank: the channels of q, k and v, and those of the output. */
+/* Of the heads of a tensor rank: the channels of q, k and v, those of the output, and those of its
+ * gate, if it has one. */
 struct heads {
-	int64_t count, groups, q, k, v, out;
+	int64_t count, groups, q, k, v, out, gate;
 };
 
 static struct heads
@@ -75,7 +78,8 @@ heads_of(const struct sizes *z)
 		g = layout_local_groups(z->layout, z->model), d = z->model->kv_channels,
 		e = model_value_dim(z->model);
 
-	return (struct heads){ n, g, n * d, g * d, g * e, n * e };
+	return (struct heads){ n, g, n * d, g * d, g * e, n * e,
+		z->model->attention_output_gate ? n * e : 0 };
 }
 
 /* What a layer keeps, and the gradients of the backward pass. q and k after their norms are rotated
@@ -88,10 +92,10 @@ state_own(struct buffer_list *to, const struct sizes *z)
 	bool pre = model_pre_norm(c), post = model_post_norm(c), trains = z->trains,
 	     means = model_norm_means(c), latent = c->multi_latent_attention,
 	     normed = c->qk_layernorm && !latent,
-	     in_16 = !fp8_makes_norms(z->layout, &z->shape->fp8);
+	     in_16 = !fp8_makes_norms(z->layout, &z->shape->fp8), gated = n.gate > 0;
 	unsigned norm_phases = latent ? FWD | ATTN_BWD | QKV_BWD : FWD | QKV_BWD;
-	int64_t t = z->tokens, r = z->rows, h = z->hidden, qkv = n.q + n.k + n.v, qk = n.q + n.k,
-		lines = n.count * z->shape->micro_batch_size,
+	int64_t t = z->tokens, r = z->rows, h = z->hidden, qkv = n.q + n.k + n.v + n.gate,
+		qk = n.q + n.k, lines = n.count * z->shape->micro_batch_size,
 		norms = c->qk_layernorm_hidden_dim ? 2 : n.count + n.groups,
 		work = (int64_t)(attention_run_workspace(c, z->layout, z->shape) / sizeof(float));
 	const struct buffer_row rows[] = {
@@ -109,6 +113,8 @@ state_own(struct buffer_list *to, const struct sizes *z)
 		{ "q, k norm rstd", ATTENTION_QK_RSTD, LAYER, normed, COMPUTE, { norms, t } },
 		{ "log-sum-exp", ATTENTION_LSE, LAYER, true, COMPUTE, { lines, z->held } },
 		{ "attention output", ATTENTION_OUT, LAYER, true, ACT, { t, n.out } },
+		{ "gated output", ATTENTION_GATED, STEP, gated, ACT, { t, n.out },
+		    FWD | ATTN_BWD | QKV_BWD },
 		{ "sinks", ATTENTION_SINKS, STEP, c->softmax_type != SOFTMAX_VANILLA, COMPUTE,
 		    { n.count }, FWD | ATTN_BWD },
 		{ "projection output", ATTENTION_PROJ_OUT, LAYER, post, ACT, { r, h } },
@@ -166,35 +172,20 @@ state_context(struct buffer_list *to, const struct sizes *z)
 		state_buffers(to, rows, sizeof rows / sizeof *rows);
 }
 
-/* The layers of a stage, over all its chunks. */
-static int64_t
-stage_layers(const struct sizes *z)
-{
-	int64_t sum = 0, first, count;
-
-	for (int j = 0; j < layout_chunks(z->layout); j++) {
-		layout_layers(
-		    z->layout, z->model, layout_stage(z->layout, z->pp, j), &first, &count);
-		sum += count;
-	}
-	return sum;
-}
-
-/* Keys, which are rotated, and values of all positions that are generated: of the stage's layers
- * one after the other, position by position, the sample fastest. */
+/* Keys, which are rotated, and values of all positions that are generated: of the stage's blocks of
+ * the kind one after the other, position by position, the sample fastest. */
 static void
 state_kept(struct buffer_list *to, const struct sizes *z)
 {
 	struct heads n = heads_of(z);
-	int64_t rows = z->shape->kept_positions * z->shape->micro_batch_size;
+	int64_t rows = block_count(&block_attention, z->model, z->layout, z->pp) *
+	    z->shape->kept_positions * z->shape->micro_batch_size;
 	const struct buffer_row buffers[] = {
-		{ "kept keys", ATTENTION_KEPT_KEYS, RUN, true, ACT,
-		    { stage_layers(z) * rows, n.k } },
-		{ "kept values", ATTENTION_KEPT_VALUES, RUN, true, ACT,
-		    { stage_layers(z) * rows, n.v } },
+		{ "kept keys", ATTENTION_KEPT_KEYS, RUN, true, ACT, { rows, n.k } },
+		{ "kept values", ATTENTION_KEPT_VALUES, RUN, true, ACT, { rows, n.v } },
 	};
 
-	if (rows)
+	if (z->shape->kept_positions)
 		state_buffers(to, buffers, sizeof buffers / sizeof *buffers);
 }
 
@@ -214,7 +205,8 @@ linears(struct linear_list *to, const struct sizes *z)
 {
 	struct heads n = heads_of(z);
 	const struct linear_row rows[] = {
-		{ FP8_QKV, ATTENTION_Q, ATTENTION_V, n.q + n.k + n.v, z->hidden, 1 },
+		{ FP8_QKV, n.gate ? ATTENTION_GATE : ATTENTION_Q, ATTENTION_V,
+		    n.q + n.k + n.v + n.gate, z->hidden, 1 },
 		{ FP8_PROJ, ATTENTION_PROJ, ATTENTION_PROJ, z->hidden, n.out, 1 },
 	};
 
@@ -235,7 +227,7 @@ _Static_assert((ATTENTION_CONTEXT_PACKED & ((1 << BLOCK_SHIFT) - 1)) < LATENT_FI
 static bool
 in(const struct model_config *c, int64_t layer)
 {
-	return layer_transforms(c, layer);
+	return layer_transforms(c, layer) && !layer_is_linear(c, layer);
 }
 
 /* Keys that a query sees, on average over the model's layers too: blocks of a kind are priced
@@ -290,7 +282,7 @@ work(struct work *w, const struct sizes *z)
 	if (latent)
 		latent_work(w, z, n.count);
 	else
-		work_gemm(w, rows, n.q + n.k + n.v, h);
+		work_gemm(w, rows, n.q + n.k + n.v + n.gate, h);
 	work_gemm(w, rows, h, n.out);
 	w->attention = 2 * (double)rows * keys_seen(c, (double)z->seq) * (double)(n.q + n.out);
 	work_norm(w, z);
@@ -299,6 +291,12 @@ work(struct work *w, const struct sizes *z)
 	w->forward.kernels += rotated > 0;
 	w->backward.act += (2 * rotated + (normed ? 1 : 0)) * heads;
 	w->backward.kernels += (rotated > 0) + normed;
+	if (n.gate) {
+		w->forward.act += 3 * (double)n.gate * (double)rows;
+		w->forward.kernels++;
+		w->backward.act += 8 * (double)n.gate * (double)rows;
+		w->backward.kernels += 2;
+	}
 	w->reductions = 2;
 	w->sent = (double)sent(z);
 	w->exchanges = 3;

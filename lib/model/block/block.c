@@ -190,14 +190,28 @@ most_layers(const struct model_config *c, const struct layout *l, int pp)
 	return sum;
 }
 
-/* A layer has a block of each kind at most. Layers, and those whose linears read 8-bit operands,
- * are numbered over all chunks. */
+int64_t
+block_count(
+    const struct block_kind *k, const struct model_config *c, const struct layout *l, int pp)
+{
+	int64_t first, count, sum = 0;
+
+	for (int j = 0; j < layout_chunks(l); j++) {
+		layout_layers(l, c, layout_stage(l, pp, j), &first, &count);
+		for (int64_t i = first; i < first + count; i++)
+			sum += k->in(c, i);
+	}
+	return sum;
+}
+
+/* A layer has a block of each kind at most. Blocks of a kind, and layers whose linears read 8-bit
+ * operands, are numbered over all chunks. */
 int
 block_list(const struct model_config *c, const struct layout *l, const struct train_shape *s,
     int pp, struct block **out)
 {
 	struct block *b = mem_zalloc(KINDS * (size_t)most_layers(c, l, pp), sizeof *b);
-	int n = 0, layers = 0, fp8_layers = 0;
+	int n = 0, of_kind[KINDS + 1] = { 0 }, fp8_layers = 0;
 
 	for (int j = 0; j < layout_chunks(l); j++)
 		n += add_chunk(b + n, c, l, s, layout_stage(l, pp, j));
@@ -205,8 +219,7 @@ block_list(const struct model_config *c, const struct layout *l, const struct tr
 		bool same = i > 0 && b[i].layer == b[i - 1].layer;
 
 		b[i].fp8 = -1;
-		if (block_in_layer(&b[i], c))
-			b[i].of_stage = same ? b[i - 1].of_stage : layers++;
+		b[i].of_kind = of_kind[block_number(b[i].kind)]++;
 		if (block_in_layer(&b[i], c) && fp8_layer(&s->fp8, c, b[i].layer))
 			b[i].fp8 = same ? b[i - 1].fp8 : fp8_layers++;
 	}

@@ -98,10 +98,14 @@ struct block {
 	bool bias_taken;
 	/* the gradient that it leaves is what the last linear of the block before it reads */
 	bool passes;
-	/* the number of its layer among those of the stage; and among those whose linears read
-	 * 8-bit operands, -1: it does not */
-	int of_stage, fp8;
+	/* its number among the blocks of its kind of the stage; and that of its layer among those
+	 * whose linears read 8-bit operands, -1: it does not */
+	int of_kind, fp8;
 };
+
+/* The blocks of a kind that pipeline stage pp has in its layers, over all its chunks. */
+int64_t block_count(
+    const struct block_kind *k, const struct model_config *c, const struct layout *l, int pp);
 
 /* Whether the gradient of a branch is not that of the residual stream, but dropped or rounded. */
 bool branch_has_own_gradient(const struct model_config *c, const struct train_shape *s);

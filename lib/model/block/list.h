@@ -12,6 +12,7 @@
 	DO(embedding) \
 	DO(mtp) \
 	DO(attention) \
+	DO(delta) \
 	DO(mlp) \
 	DO(moe) \
 	DO(head)

@@ -12,7 +12,10 @@
 
 #include <stddef.h>
 
-enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
+/* INIT_ONE: weights of norms, less model_norm_shift; INIT_UNSHIFTED_ONE: 1. INIT_LOG: logarithms of
+ * numbers that are evenly spread from 0 to INIT_LOG_MOST. */
+enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO, INIT_UNSHIFTED_ONE, INIT_LOG };
+enum { INIT_LOG_MOST = 16 };
 
 /* A tensor of a block. Weights are [out, in]: y = x W^T. */
 struct param_row {

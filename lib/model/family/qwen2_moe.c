@@ -7,17 +7,7 @@
 #include "lib/model/family/rows.h"
 
 #define NAMES_LAYER \
-	NAMES_NORMS, NAMES_QKV, NAMES_QKV_BIASES, NAMES_PROJ, NAMES_GATED_MLP, \
-	    { "mlp.shared_experts.gate_weight", "model.layers.%d.mlp.shared_expert_gate.weight", \
-		    false }, \
-	    { "mlp.shared_experts.linear_gate.weight", \
-		    "model.layers.%d.mlp.shared_expert.gate_proj.weight", false }, \
-	    { "mlp.shared_experts.linear_up.weight", \
-		    "model.layers.%d.mlp.shared_expert.up_proj.weight", false }, \
-	{ \
-		"mlp.shared_experts.linear_down.weight", \
-		    "model.layers.%d.mlp.shared_expert.down_proj.weight", false \
-	}
+	NAMES_NORMS, NAMES_QKV, NAMES_QKV_BIASES, NAMES_PROJ, NAMES_GATED_MLP, NAMES_SHARED_EXPERT
 
 static const struct family_name names[] = {
 	NAMES_LAYER,

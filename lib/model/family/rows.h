@@ -77,6 +77,17 @@
 	{ "mlp.experts.%d.linear_up.weight", "model.layers.%d.mlp.experts.gate_up_proj", false }, \
 	{ "mlp.experts.%d.linear_down.weight", "model.layers.%d.mlp.experts.down_proj", false }
 
+/* One that all tokens are sent to, with its weight. */
+#define NAMES_SHARED_EXPERT \
+	{ "mlp.shared_experts.gate_weight", "model.layers.%d.mlp.shared_expert_gate.weight", \
+	    false }, \
+	{ "mlp.shared_experts.linear_gate.weight", \
+	    "model.layers.%d.mlp.shared_expert.gate_proj.weight", false }, \
+	{ "mlp.shared_experts.linear_up.weight", \
+	    "model.layers.%d.mlp.shared_expert.up_proj.weight", false }, \
+	{ "mlp.shared_experts.linear_down.weight", \
+	    "model.layers.%d.mlp.shared_expert.down_proj.weight", false }
+
 /* Sizes without a default are 0 and refused by model_check. */
 #define KEYS_SIZES KEYS_SIZES_OF(ffn_hidden_size)
 #define KEYS_SIZES_OF(width) \
