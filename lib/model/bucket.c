@@ -220,6 +220,7 @@ place(struct placing *x, struct shard *sh, const struct param *p)
 
 	sh->bucket = s->num_buckets - 1;
 	sh->offset = p->flags & PARAM_JOINED ? x->end : round_up(x->end, SHARD_ALIGN);
+	b->gaps |= sh->offset > x->end;
 	x->end = sh->offset + sh->count;
 	b->first_layer = layer < b->first_layer ? layer : b->first_layer;
 	layer = last_use(x, sh);

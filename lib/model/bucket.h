@@ -65,6 +65,7 @@ struct bucket {
 	bool layers;  /* holds only matrices of layers */
 	bool vocab;   /* is a vocabulary table, of the embedding or the head */
 	bool experts; /* of a rank that does not have all: reduced over those that hold the same */
+	bool gaps;    /* there are some between its shards */
 	/* the rank's number among those that share the bucket, and how many there are; the instance
 	 * that they are */
 	int data_rank, data_ranks, instance;

@@ -326,6 +326,29 @@ gather_instances(struct engine *e, int k)
 	t->lane[k].gathering = true;
 }
 
+/* Buckets of layers take slots in turn: between the tensors of a layer lies what one of another
+ * shape has left there, which becomes zeros before norms count it. */
+static void
+clear_gaps(struct engine *e, int k, const struct tensor *all)
+{
+	const struct shards *s = &e->mem.shards;
+	const struct bucket *b = &s->bucket[k];
+	struct stream *st = e->dp_comm->grads;
+	int64_t end = b->first;
+
+	for (int i = 0; b->gaps && i < s->count; i++) {
+		const struct shard *sh = &s->item[i];
+
+		if (sh->bucket != k)
+			continue;
+		if (sh->offset > end)
+			st->ops->fill(st,
+			    &(struct fill){
+				tensor_rows(all, end - b->first, sh->offset - end), 0 });
+		end = sh->offset + sh->count;
+	}
+}
+
 /* Sums over the data ranks in place: each its own part, and all of them all parts where nothing is
  * sharded. Sharded gradients are summed in an instance, and over instances when they are
  * complete. */
@@ -344,6 +367,8 @@ reduce(struct engine *e, int k)
 		return;
 	streams_fork(e, t->grads, t->lane[k].ready);
 	timing_begin(e, SPAN_REDUCE);
+	if (kept && b->layers)
+		clear_gaps(e, k, &all);
 	(memory_buffer(&e->mem, BUF_BF16_GRADS)->bytes ? sum_in_16 : sum_in_full)(
 	    e, &(struct summing){ dp, own, all });
 	if (!e->mem.sharded)
