@@ -392,23 +392,16 @@ check_clip(const struct run_plan *plan, struct err *e)
 	    : 0;
 }
 
-/* Rows of a filter belong to channels of their own. Slots of gradients that layers take in turn
- * have, between the tensors of one layer, what the layer before has left. */
+/* Rows of a filter belong to channels of their own. */
 static int
 check_linear(const struct run_plan *plan, struct err *e)
 {
-	const struct train_shape *s = &plan->shape;
+	const struct optim_rule *rule = plan->shape.rule;
 
-	if (!model_has_linear(&plan->model))
-		return 0;
-	if (s->rule && s->rule->matrix_states)
-		return err_set(e,
-		    "--linear-attention-freq: its filters are no matrices for an update rule of "
-		    "matrices: give --optimizer adam");
-	return s->sharding >= SHARDING_GRADS
+	return model_has_linear(&plan->model) && rule && rule->matrix_states
 	    ? err_set(e,
-		  "--data-parallel-sharding-strategy: must be no_shard or optim with "
-		  "--linear-attention-freq")
+		  "--linear-attention-freq: its filters are no matrices for an update rule of "
+		  "matrices: give --optimizer adam")
 	    : 0;
 }
 

@@ -14,6 +14,8 @@
 
 enum { DEPTH_MAX = 8 };
 
+static struct layer_pattern pattern_before_every(int64_t n);
+
 const struct pattern_form pattern_attention = { pattern_every, 0 };
 const struct pattern_form pattern_experts = { pattern_but_every, 0 };
 const struct pattern_form pattern_no_rope = { pattern_every, 1 };
@@ -60,7 +62,8 @@ pattern_but_every(int64_t n)
 	return pattern_of(skipped, (int)n);
 }
 
-struct layer_pattern
+/* All but every n-th are skipped, the n-th as the last of each n. */
+static struct layer_pattern
 pattern_before_every(int64_t n)
 {
 	bool skipped[PATTERN_MAX];

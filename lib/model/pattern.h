@@ -28,8 +28,6 @@ struct layer_pattern pattern_every(int64_t n);
 struct layer_pattern pattern_of(const bool *skipped, int count);
 /* All but every n-th, from the first on, are skipped, n from 1 to PATTERN_MAX. */
 struct layer_pattern pattern_but_every(int64_t n);
-/* All but every n-th are skipped, the n-th as the last of each n. */
-struct layer_pattern pattern_before_every(int64_t n);
 /* What an option means by a number, and which bit of a list is a layer that is skipped. */
 struct pattern_form {
 	struct layer_pattern (*number)(int64_t n);

@@ -145,7 +145,8 @@ test_linear(void)
 	linear.linear_value_head_dim = 7;
 	linear.linear_conv_kernel_dim = 5;
 	linear.use_parallel_residual = linear.shared_parallel_norm = linear.qkv_bias = false;
-	linear.window_size = 0;
+	linear.window_size = linear.mtp_num_layers = 0;
+	linear.mtp_loss_scaling_factor = 0.1;
 	linear.sliding_window_rope_base = 0;
 	linear.window_attn_skip_freq = linear.no_rope_freq = (struct layer_pattern){ 0 };
 	model_dump(&linear, &dump);

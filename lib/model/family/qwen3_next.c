@@ -128,16 +128,22 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 	return family_read_share(c, v, &top, e);
 }
 
+/* The share that rotates is where transformers 5 looks too. */
 static void
 write_rest(const struct model_config *c, struct str *out)
 {
+	struct str share = { 0 };
+
 	str_adds(out, ",\n  \"layer_types\": [");
 	for (int64_t i = 0; i < c->num_layers; i++)
 		str_addf(
 		    out, "%s\n    \"%s\"", i ? "," : "", layer_is_linear(c, i) ? linear : full);
 	str_adds(out, "\n  ]");
 	family_write_sparse(c, out);
-	family_write_rope(c, out);
+	str_adds(&share, ",\n    \"partial_rotary_factor\": ");
+	str_add_double(&share, c->rotary_percent);
+	family_write_rope_with(c, share.buf, out);
+	str_release(&share);
 }
 
 static const char *const others[] = { OTHERS_ROPE, "layer_types", "full_attention_interval",
