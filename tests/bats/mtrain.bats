@@ -83,7 +83,7 @@ fails()
 		--dry-run --world-size 3 --tensor-model-parallel-size 3
 	fails 2 "--pipeline-model-parallel-size 4: must be at most 3 for --num-layers 2 (try 3)" \
 		--dry-run --world-size 4 --pipeline-model-parallel-size 4
-	fails 2 "--pipeline-model-parallel-layout 'Et|m': multi-token prediction is not supported" \
+	fails 2 "--pipeline-model-parallel-layout 'Et|m': more m than --mtp-num-layers" \
 		--dry-run --world-size 2 --pipeline-model-parallel-size 2 \
 		--pipeline-model-parallel-layout "Et|m"
 	fails 2 "--num-virtual-stages-per-pipeline-rank 2: needs --pipeline-model-parallel-size of at least 2 (try 1)" \
