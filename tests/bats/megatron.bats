@@ -74,6 +74,8 @@ mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import 
 	mckpt info --tensors all | grep -q 'word_embeddings.weight	BF16	512,64'
 	fails 1 "mckpt: ckpt/iter_0000500: the model has 512 tokens at most, not 513" \
 		mckpt import --vocab-size 513 ckpt more
+	fails 1 "mckpt: --mtp-num-layers: 'ckpt' is no Hugging Face directory, of which alone such layers are read" \
+		mckpt import --mtp-num-layers 1 ckpt more
 }
 
 @test "import: experts that ranks share, in either format" {
