@@ -66,10 +66,11 @@ line_of(const struct layer *l, const struct step *s, int64_t i, int bytes)
 		sample = s->first_sample + row % p->shape.micro_batch_size,
 		position =
 		    held < has[0].count ? has[0].first + held : has[1].first + held - has[0].count;
+	/* The head has a number among the layers', and no lines. */
+	int64_t layer = l->block->layer - (l->block->layer > p->model.num_layers);
 
 	return (off_t)bytes *
-	    ((sample * (model_end(&p->model) + 1) + l->block->layer) * p->shape.seq_length +
-		position);
+	    ((sample * model_end(&p->model) + layer) * p->shape.seq_length + position);
 }
 
 static void
