@@ -7,7 +7,7 @@
 # tensor ranks, rotary positions, without which the gradient of a key bias is zero, and norms and
 # biases, of whose gradients tensor ranks have parts where they have rows of their own. Norms of
 # outputs stand in one of them alone: biases before these are summed elsewhere. So do experts, which
-# want rows of their own, and latents. A row that no model notices fails the test: the models have
+# want rows of their own, latents, linear attention, and a layer after the head. A row that no model notices fails the test: the models have
 # to grow with the rows.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
@@ -28,6 +28,10 @@ of()
 	latents) echo --multi-latent-attention --q-lora-rank 20 --kv-lora-rank 36 \
 		--qk-head-dim 4 --qk-pos-emb-head-dim 2 --v-head-dim 5 --num-query-groups 8 \
 		--normalization RMSNorm --disable-bias-linear ;;
+	linear) echo --linear-attention-freq 2 --linear-num-key-heads 2 \
+		--linear-num-value-heads 4 --linear-key-head-dim 6 --linear-value-head-dim 5 \
+		--normalization RMSNorm --disable-bias-linear ;;
+	later) echo --mtp-num-layers 1 --mtp-loss-scaling-factor 0.3 ;;
 	*) echo --norm-placement "$1" ;;
 	esac
 }
@@ -35,7 +39,7 @@ of()
 # models OPTION...: names of those that run with these options
 models()
 {
-	echo pre both ${1:+experts biases latents}
+	echo pre both linear ${1:+experts biases latents later}
 }
 
 for name in $(models all); do
@@ -67,10 +71,14 @@ rows()
 	sums='{ *\([A-Z_0]*\), *\([A-Z_0]*\) *}'
 	for file in "$TOP"/lib/model/block/*.c; do
 		layer=decoder.layers.0.
-		case $file in */embedding.c | */head.c) layer= ;; esac
+		case $file in
+		*/embedding.c | */head.c) layer= ;;
+		*/mtp.c) layer=mtp.layers.0. ;;
+		esac
 		cc -E -P -D_GNU_SOURCE -I"$TOP" "$file" | tr -d '\n\t' |
 			sed 's/" *"//g; s/%d/0/g; s/{ *"/\n&/g' |
-			sed -n "s/^{ *\"\([a-z0-9_.]*\)\",\(.*\)$sums *}.*/$layer\1 \3 \4 \2/p"
+			sed -n "s/^{ *\"\([a-z0-9_.]*\)\",\(.*\)$sums *}.*/$layer\1 \3 \4 \2/p" |
+			sed 's/^final_layernorm/mtp.layers.0.&/'
 	done
 }
 
