@@ -112,17 +112,18 @@ struct table {
 	int count, room;
 };
 
-/* The name of a tensor's layer. Those after the head are Megatron-LM's: of such a layer, what the
- * model's layers have too is in its transformer_layer. */
+/* The name of a tensor's layer. Those after the head are Megatron-LM's: what the model's last layer
+ * has too is in their transformer_layer. */
 static void
 name_layer(const struct model_config *c, const struct param_row *r, int layer, struct param *p)
 {
 	bool later = layer > c->num_layers,
-	     inner = block_kinds[(r->number >> BLOCK_SHIFT) - 1]->residual != NULL;
-	const char *form = later ? inner ? "mtp.layers.%d.transformer_layer." : "mtp.layers.%d."
-				 : "decoder.layers.%d.";
+	     inner = block_kinds[(r->number >> BLOCK_SHIFT) - 1]->in(c, c->num_layers - 1);
+	const char *form = !later ? "decoder.layers.%d."
+	    : inner               ? "mtp.layers.%d.transformer_layer."
+				  : "mtp.layers.%d.";
 
-	if (later || inner)
+	if (later || (layer >= 0 && layer < c->num_layers))
 		param_name(form, (const int[2]){ later ? layer - (int)c->num_layers - 1 : layer },
 		    p->name, sizeof p->name);
 }
