@@ -7,8 +7,8 @@
 # tensor ranks, rotary positions, without which the gradient of a key bias is zero, and norms and
 # biases, of whose gradients tensor ranks have parts where they have rows of their own. Norms of
 # outputs stand in one of them alone: biases before these are summed elsewhere. So do experts, which
-# want rows of their own, latents, linear attention, and a layer after the head. A row that no model notices fails the test: the models have
-# to grow with the rows.
+# want rows of their own, latents, linear attention, and a layer after the head. A row that no model
+# notices fails the test: the models have to grow with the rows.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 model="$(echo "$llama" | sed 's/--untie[a-z-]*//; s/--disable-bias-linear//') --qk-layernorm
