@@ -32,14 +32,13 @@ lost()
 	timeout -k 1 60 mpirun "$@" >again 2>&1 || true
 }
 
-# ended NAME RANK WORDS: so ended the run of lost: all other ranks with status 4, and one line that
-# names RANK and says this of it. Within 10 seconds of the time-out on a quiet machine: here other
-# tests run beside, so that half of the limit after which the run is killed shows a hang.
+# ended NAME RANK WORDS: so ended the run of lost: all other ranks with status 4 within 10 seconds of
+# the time-out, and one line that names RANK and says this of it
 ended()
 {
 	local option=--distributed-timeout-seconds-after-init
 	cat "$1/out"
-	[ "$(cat "$1/seconds")" -le 30 ]
+	[ "$(cat "$1/seconds")" -le 14 ]
 	grep "^mtrain.*: $option 2: rank .* has waited .*; rank $2 ($(hostname)) has not come: $3" \
 		"$1/out"
 	for pid in "$1"/first/pid.*; do
