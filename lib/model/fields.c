@@ -119,77 +119,40 @@ print_window(const struct model_config *c, struct str *out)
 	str_addf(out, " %lld", (long long)c->window_size);
 }
 
+/* The value of an option that says by a pattern which layers have something. */
 static int
-read_skipped(const struct model_options *o, struct model_config *c, struct err *e)
+read_pattern(const char *option, const char *text, const struct model_config *c,
+    const struct pattern_form *form, struct layer_pattern *out, struct err *e)
 {
 	struct err why;
 
-	if (pattern_read(o->window_attn_skip_freq, c->num_layers, &pattern_attention,
-		&c->window_attn_skip_freq, &why) == 0)
+	if (pattern_read(text, c->num_layers, form, out, &why) == 0)
 		return 0;
-	return err_set(e, "--window-attn-skip-freq %s: %s", o->window_attn_skip_freq, why.msg);
+	return err_set(e, "--%s %s: %s", option, text, why.msg);
 }
 
 static void
-print_skipped(const struct model_config *c, struct str *out)
+print_pattern(const struct model_config *c, const struct layer_pattern *p,
+    const struct pattern_form *form, struct str *out)
 {
 	str_addc(out, ' ');
-	pattern_print(&c->window_attn_skip_freq, c->num_layers, &pattern_attention, out);
+	pattern_print(p, c->num_layers, form, out);
 }
 
-static int
-read_dense(const struct model_options *o, struct model_config *c, struct err *e)
-{
-	struct err why;
-
-	if (pattern_read(
-		o->moe_layer_freq, c->num_layers, &pattern_experts, &c->moe_layer_freq, &why) == 0)
-		return 0;
-	return err_set(e, "--moe-layer-freq %s: %s", o->moe_layer_freq, why.msg);
-}
-
-static void
-print_dense(const struct model_config *c, struct str *out)
-{
-	str_addc(out, ' ');
-	pattern_print(&c->moe_layer_freq, c->num_layers, &pattern_experts, out);
-}
-
-static int
-read_unrotated(const struct model_options *o, struct model_config *c, struct err *e)
-{
-	struct err why;
-
-	if (pattern_read(
-		o->no_rope_freq, c->num_layers, &pattern_no_rope, &c->no_rope_freq, &why) == 0)
-		return 0;
-	return err_set(e, "--no-rope-freq %s: %s", o->no_rope_freq, why.msg);
-}
-
-static void
-print_unrotated(const struct model_config *c, struct str *out)
-{
-	str_addc(out, ' ');
-	pattern_print(&c->no_rope_freq, c->num_layers, &pattern_no_rope, out);
-}
-
-static int
-read_linear(const struct model_options *o, struct model_config *c, struct err *e)
-{
-	struct err why;
-
-	if (pattern_read(o->linear_attention_freq, c->num_layers, &pattern_linear,
-		&c->linear_attention_freq, &why) == 0)
-		return 0;
-	return err_set(e, "--linear-attention-freq %s: %s", o->linear_attention_freq, why.msg);
-}
-
-static void
-print_linear(const struct model_config *c, struct str *out)
-{
-	str_addc(out, ' ');
-	pattern_print(&c->linear_attention_freq, c->num_layers, &pattern_linear, out);
-}
+/* clang-format off */
+#define PATTERN(name, option, field, form) \
+	static int read_##name(const struct model_options *o, struct model_config *c, \
+	    struct err *e) { \
+		return read_pattern(option, o->field, c, &form, &c->field, e); \
+	} \
+	static void print_##name(const struct model_config *c, struct str *out) { \
+		print_pattern(c, &c->field, &form, out); \
+	}
+PATTERN(skipped, "window-attn-skip-freq", window_attn_skip_freq, pattern_attention)
+PATTERN(dense, "moe-layer-freq", moe_layer_freq, pattern_experts)
+PATTERN(unrotated, "no-rope-freq", no_rope_freq, pattern_no_rope)
+PATTERN(linear, "linear-attention-freq", linear_attention_freq, pattern_linear)
+/* clang-format on */
 
 static int
 read_factors(const char *option, const struct opt_list *l, struct rope_factors *f, struct err *e)
