@@ -383,14 +383,15 @@ differs(const struct family *f, const struct str *differences, struct err *e)
 		err_set(e, "%s has %.*s, not %.*s", f->model_type, said_len, said, mine_len, mine);
 }
 
-static bool
-has_name(const struct family *f, const char *in_layer)
+/* The row of a parameter, by its name in a layer; NULL: the family has none. */
+static const struct family_name *
+find_name(const struct family *f, const char *in_layer)
 {
 	const struct family_name *n = f->names;
 
 	while (n->hf && strcmp(n->name, in_layer) != 0)
 		n++;
-	return n->hf;
+	return n->hf ? n : NULL;
 }
 
 /*
@@ -414,7 +415,7 @@ distance(const struct family *f, const struct model_config *c, struct err *e)
 		if (!f->interleaved)
 			said.rotary_interleaved = c->rotary_interleaved;
 		/* nor are layers read that predict later tokens, unless they are asked for */
-		if (has_name(f, "eh_proj.weight"))
+		if (find_name(f, "eh_proj.weight"))
 			said.mtp_num_layers = c->mtp_num_layers;
 		model_weight_differences(c, &said, &differences);
 		for (size_t i = 0; i < differences.len; i++)
@@ -558,14 +559,11 @@ int
 family_place(const struct family *f, const struct model_config *c, const struct param *p,
     struct family_place *out, struct err *e)
 {
-	const struct family_name *mine = NULL;
+	const struct family_name *mine = find_name(f, p->in_layer);
 	const char *mark;
 	int64_t before = 0, others = 0; /* rows of others that the tensor has */
 	int turn = 0, turns = 1; /* where they take turns: the parameter's, and of how many */
 
-	for (const struct family_name *n = f->names; n->hf; n++)
-		if (!strcmp(n->name, p->in_layer))
-			mine = n;
 	if (!mine)
 		return err_set(e, "%s has no name for '%s'", f->model_type, p->name);
 	memset(out, 0, sizeof *out);
