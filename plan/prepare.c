@@ -59,6 +59,22 @@ days_typed(const struct opt_parse *p, struct days_options *out)
 		out->save_readable_seconds = -1;
 }
 
+/* Sizes that were typed are not searched for. */
+static void
+take_sizes(const struct opt_parse *p, const struct run_options *o, struct search_input *in)
+{
+	const struct layout *l = &o->layout;
+
+	if (opt_given(p, "tensor-model-parallel-size"))
+		in->tensor = l->tensor_model_parallel_size;
+	if (opt_given(p, "context-parallel-size"))
+		in->context = l->context_parallel_size;
+	if (opt_given(p, "pipeline-model-parallel-size"))
+		in->pipeline = l->pipeline_model_parallel_size;
+	if (opt_given(p, "micro-batch-size"))
+		in->micro_batch = o->micro_batch_size;
+}
+
 /* What the search may choose: layout options that were typed hold for every plan. */
 int
 search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
@@ -101,14 +117,7 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		return -1;
 	if (in->keep_sharding)
 		run_join_instances(&in->typed, in->shape.sharding);
-	if (opt_given(p, "tensor-model-parallel-size"))
-		in->tensor = cfg->run.layout.tensor_model_parallel_size;
-	if (opt_given(p, "context-parallel-size"))
-		in->context = cfg->run.layout.context_parallel_size;
-	if (opt_given(p, "pipeline-model-parallel-size"))
-		in->pipeline = cfg->run.layout.pipeline_model_parallel_size;
-	if (opt_given(p, "micro-batch-size"))
-		in->micro_batch = cfg->run.micro_batch_size;
+	take_sizes(p, &cfg->run, in);
 	hardware_resolve(p, cfg->gpu, &cfg->hw, &in->hw);
 	if (opt_given(p, "gpu"))
 		in->shape.hopper = in->hw.hopper ? HOPPER_YES : HOPPER_NO;
