@@ -3,6 +3,7 @@
  */
 #include "plan/allocated.h"
 #include "lib/base/err.h"
+#include "lib/model/block/delta.h"
 #include "lib/model/block/latent.h"
 #include "lib/model/block/sizes.h"
 #include "lib/model/stacks.h"
@@ -77,10 +78,8 @@ static double
 saved_delta(const struct rank *r)
 {
 	const struct model_config *c = &r->plan->model;
-	double t = (double)r->plan->layout.tensor_model_parallel_size,
-	       keys = (double)(c->linear_num_key_heads * c->linear_key_head_dim) / t,
-	       heads = (double)c->linear_num_value_heads / t,
-	       values = heads * (double)c->linear_value_head_dim;
+	struct delta_widths w = delta_widths(c, r->plan->layout.tensor_model_parallel_size);
+	double keys = (double)w.key, heads = (double)w.heads, values = (double)w.value;
 
 	return saved_branch(r) +
 	    (double)r->z.tokens *

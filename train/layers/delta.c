@@ -17,25 +17,16 @@ struct parts {
 	struct tensor qkv, gate, beta, decay;
 };
 
-/* Heads of the rank. */
-struct counts {
-	int64_t key_heads, heads, key, value;
-};
-
-static struct counts
-counts_of(const struct engine *e)
+static struct delta_widths
+widths_of(const struct engine *e)
 {
-	const struct model_config *c = &e->plan.model;
-	int64_t t = e->plan.layout.tensor_model_parallel_size, n = c->linear_num_key_heads / t,
-		m = c->linear_num_value_heads / t;
-
-	return (struct counts){ n, m, n * c->linear_key_head_dim, m * c->linear_value_head_dim };
+	return delta_widths(&e->plan.model, e->plan.layout.tensor_model_parallel_size);
 }
 
 static struct parts
 parts_of(const struct engine *e, const struct tensor *projected)
 {
-	struct counts n = counts_of(e);
+	struct delta_widths n = widths_of(e);
 	int64_t qkv = 2 * n.key + n.value;
 
 	return (struct parts){ tensor_columns(projected, 0, qkv),
@@ -81,7 +72,7 @@ static struct delta_rule
 rule(const struct layer *l, struct step *s)
 {
 	struct engine *e = s->e;
-	struct counts n = counts_of(e);
+	struct delta_widths n = widths_of(e);
 	struct tensor qkv = layer_buffer(l, s, DELTA_CONVOLVED);
 	struct parts p = saved_parts(l, s);
 
@@ -181,7 +172,7 @@ rule_backward(const struct layer *l, struct step *s, const struct parts *d)
 {
 	struct engine *e = s->e;
 	struct tensor dqkv = layer_buffer(l, s, DELTA_DCONVOLVED);
-	struct counts n = counts_of(e);
+	struct delta_widths n = widths_of(e);
 	struct short_conv conv = convolution(l, s);
 	struct delta_rule_grad r = { .fwd = rule(l, s),
 		.dq = tensor_columns(&dqkv, 0, n.key),

@@ -12,34 +12,30 @@
 #include "lib/model/block/rows.h"
 #include "lib/model/work.h"
 
-/* Channels of all heads, or of those of a tensor rank. */
-struct widths {
-	int64_t key_heads, heads, key, value;
-};
-
-static struct widths
-widths_of(const struct model_config *c, int64_t ranks)
+struct delta_widths
+delta_widths(const struct model_config *c, int64_t ranks)
 {
-	int64_t n = c->linear_num_key_heads / ranks, m = c->linear_num_value_heads / ranks;
+	int64_t n = c->linear_num_key_heads / ranks, m = c->linear_num_value_heads / ranks,
+		key = n * c->linear_key_head_dim, value = m * c->linear_value_head_dim;
 
-	return (struct widths){ n, m, n * c->linear_key_head_dim, m * c->linear_value_head_dim };
+	return (struct delta_widths){ n, m, key, value };
 }
 
-static struct widths
+static struct delta_widths
 local(const struct sizes *z)
 {
-	return widths_of(z->model, z->layout->tensor_model_parallel_size);
+	return delta_widths(z->model, z->layout->tensor_model_parallel_size);
 }
 
 /* What the convolution takes, and what is projected in all. */
 static int64_t
-convolved(const struct widths *w)
+convolved(const struct delta_widths *w)
 {
 	return 2 * w->key + w->value;
 }
 
 static int64_t
-projected(const struct widths *w)
+projected(const struct delta_widths *w)
 {
 	return convolved(w) + w->value + 2 * w->heads;
 }
@@ -59,7 +55,7 @@ delta_chunk(int64_t positions)
 static void
 rule_params(struct param_list *to, const struct model_config *c)
 {
-	struct widths w = widths_of(c, 1);
+	struct delta_widths w = delta_widths(c, 1);
 	int64_t h = c->hidden_size, taps = c->linear_conv_kernel_dim;
 	const struct param_row rows[] = {
 		{ "linear_attention.linear_q.weight", DELTA_Q, true, { w.key, h }, SHARD_EQUAL, 0,
@@ -133,7 +129,7 @@ state_norms(struct buffer_list *to, const struct sizes *z)
 static void
 state_rule(struct buffer_list *to, const struct sizes *z)
 {
-	struct widths w = local(z);
+	struct delta_widths w = local(z);
 	bool trains = z->trains;
 	int64_t t = z->tokens, chunk = delta_chunk(z->seq),
 		states = trains ? int64_div_up(z->seq, chunk) + chunk + 1 : 1;
@@ -166,7 +162,7 @@ state_rule(struct buffer_list *to, const struct sizes *z)
 static void
 state_kept(struct buffer_list *to, const struct sizes *z)
 {
-	struct widths w = local(z);
+	struct delta_widths w = local(z);
 	int64_t samples =
 	    block_count(&block_delta, z->model, z->layout, z->pp) * z->shape->micro_batch_size;
 	const struct buffer_row rows[] = {
@@ -205,7 +201,7 @@ in(const struct model_config *c, int64_t layer)
 static void
 work(struct work *w, const struct sizes *z)
 {
-	struct widths x = local(z);
+	struct delta_widths x = local(z);
 	double t = (double)z->tokens, conv = t * (double)convolved(&x), value = t * (double)x.value;
 
 	work_gemm(w, z->tokens, projected(&x), z->hidden);

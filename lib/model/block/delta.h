@@ -6,6 +6,7 @@
 #define MODEL_BLOCK_DELTA_H
 
 #include "lib/model/block/buffers.h"
+#include "lib/model/config.h"
 
 #include <stdint.h>
 
@@ -26,6 +27,11 @@ enum delta_buffer {
 };
 /* clang-format on */
 
+/* Heads of keys and of values of each of so many tensor ranks, and the channels of all of them. */
+struct delta_widths {
+	int64_t key_heads, heads, key, value;
+};
+struct delta_widths delta_widths(const struct model_config *c, int64_t ranks);
 /* Positions of a chunk: as many as chunks, so that the states of both are few. */
 int64_t delta_chunk(int64_t positions);
 
