@@ -135,8 +135,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 }
 
 /* The gradient of the norms' outputs takes their place, as they have been read by then. The
- * backward pass of the last of these layers is the first that
- * reaches the table, unless the head's gradients are in it. */
+ * backward pass of the last of these layers is the first that reaches the table, unless the head's
+ * gradients are in it. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
