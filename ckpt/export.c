@@ -261,7 +261,8 @@ check(struct export *x, struct str *notes)
 				   : MEGATRON_LOCAL,
 		.experts = dist           ? MEGATRON_STACKED
 		    : o->moe_grouped_gemm ? MEGATRON_GROUPED
-					  : MEGATRON_SEQUENTIAL };
+					  : MEGATRON_SEQUENTIAL,
+		.later = dist ? MEGATRON_TRANSFORMER_LAYER : MEGATRON_MODEL_LAYER };
 
 	m.padded_vocab_size = x->padded_vocab_size = megatron_padded_vocab(&s->config, t);
 	if (source_require(s, x->e) < 0 || resolve_layout(x) < 0 || choose_dtype(x) < 0 ||

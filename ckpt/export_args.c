@@ -61,7 +61,7 @@ static const struct {
 	{ "apply_query_key_layer_scaling", false, false },
 	{ "openai_gelu", false, false },
 	{ "bias_swiglu_fusion", true, false },
-	{ "mtp_num_layers", false, true },
+	{ "mtp_use_repeated_layer", false, false },
 	{ "sequence_parallel", false, false },
 	{ "overlap_grad_reduce", false, false },
 	{ "ddp_bucket_size", false, true },
@@ -239,6 +239,19 @@ put_recipe(struct str *out, const struct model_config *c)
 	    &pattern_attention);
 	put_text(out, "softmax_type", softmax_type_names[c->softmax_type]);
 	put_layers(out, "no_rope_freq", c->num_layers, &c->no_rope_freq, &pattern_no_rope);
+	put_optional(out, "mtp_num_layers", c->mtp_num_layers);
+	put_double(out, "mtp_loss_scaling_factor", c->mtp_loss_scaling_factor);
+}
+
+/* The split as its loader wants it, with a sign for each layer after the head. */
+static void
+put_split(const struct export *x, struct str *out)
+{
+	struct str text = { 0 };
+
+	split_text(&x->layout, &x->src->config, &text);
+	pickle_put_text(out, text.buf);
+	str_release(&text);
 }
 
 static void
@@ -261,7 +274,7 @@ put_layout(const struct export *x, struct str *out)
 	put_bool(out, "account_for_loss_in_pipeline_split", s->account_for_loss_in_pipeline_split);
 	pickle_put_text(out, "pipeline_model_parallel_layout");
 	if (s->pipeline_model_parallel_layout)
-		pickle_put_text(out, s->pipeline_model_parallel_layout);
+		put_split(x, out);
 	else
 		pickle_put_none(out);
 	put_int(out, "context_parallel_size", 1);

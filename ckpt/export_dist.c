@@ -6,9 +6,9 @@
  *   metadata.json   the format's name
  *
  * Tensors of the layers are stacked: the layer is their first dimension, unless some layers have
- * experts and some have not, and the expert is the next. A chunk is of one layer, one expert and
- * one tensor rank. Source: torch/distributed/checkpoint/metadata.py; Megatron-LM
- * core/dist_checkpointing.
+ * experts and some have not, and the expert is the next. Layers after the head are apart. A chunk
+ * is of one layer, one expert and one tensor rank. Source: Megatron-LM core/dist_checkpointing;
+ * torch/distributed/checkpoint/metadata.py.
  */
 #include "ckpt/export_impl.h"
 #include "lib/base/io.h"
@@ -55,11 +55,9 @@ static struct stack
 stack_of(const struct export *x, const struct megatron_tensor *t)
 {
 	const struct model_config *c = &x->src->config;
-	const char *mark = is_uniform(x) ? strstr(t->name, "%d.") : NULL;
 	struct stack s = { .ndim = 0 };
 
-	if (mark) {
-		snprintf(s.name, sizeof s.name, "%.*s%s", (int)(mark - t->name), t->name, mark + 3);
+	if (is_uniform(x) && megatron_stack_key(t, s.name)) {
 		s.at[s.ndim] = t->layer;
 		s.size[s.ndim++] = c->num_layers;
 	} else {
@@ -76,7 +74,9 @@ stack_of(const struct export *x, const struct megatron_tensor *t)
 static bool
 same_stack(const struct export *x, const struct megatron_tensor *a, const struct megatron_tensor *b)
 {
-	return a->name == b->name && (is_uniform(x) || a->layer == b->layer);
+	bool stacked = is_uniform(x) && a->later < 0 && b->later < 0;
+
+	return a->name == b->name && (stacked || a->layer == b->layer);
 }
 
 /* --- metadata --------------------------------------------------------------------------------- */
@@ -291,7 +291,7 @@ put_extra_states(struct dist_file *f)
 		struct stack at = stack_of(x, &x->map.tensor[i]);
 		char *end = strstr(at.name, ".weight");
 
-		if (!strstr(at.name, ".linear_") || !end)
+		if ((!strstr(at.name, ".linear_") && !strstr(at.name, ".eh_proj.")) || !end)
 			continue;
 		str_clear(&name);
 		str_addf(&name, "%.*s._extra_state/shard_", (int)(end - at.name), at.name);

@@ -22,6 +22,7 @@
 struct item {
 	int tensor, chunk;
 	char key[128];
+	bool shared; /* a table of which two stages sum the gradients */
 };
 
 /* Tensors of one storage: a part of one, or of the flat buffer all that a chunk has. */
@@ -42,38 +43,50 @@ struct rank_file {
 /* --- what a stage holds ----------------------------------------------------------------------- */
 
 static void
-add_item(struct rank_file *f, int tensor, int chunk, const char *key)
+add_item(struct rank_file *f, int tensor, int chunk, const char *key, bool shared)
 {
 	struct item *it = &f->item[f->count++];
 
 	it->tensor = tensor;
 	it->chunk = chunk;
+	it->shared = shared;
 	snprintf(it->key, sizeof it->key, "%s", key);
 }
 
-/* Whether a rank has a tensor of virtual stage v, whose layers are [first, end). */
+/* Whether a rank has a tensor of virtual stage v. */
 static bool
-holds(const struct rank_file *f, const struct megatron_tensor *t, int v, int64_t first, int64_t end)
+holds(const struct rank_file *f, const struct megatron_tensor *t, int v)
 {
 	const struct export *x = f->x;
 	int64_t local = x->src->config.num_experts / layout_expert_ranks(&x->layout);
 
-	if (t->layer < 0)
-		return v == 0;
-	if (t->layer >= x->src->config.num_layers)
-		return v == layout_stages(&x->layout) - 1;
-	return t->layer >= first && t->layer < end &&
+	return megatron_is_in(t, &x->src->config, &x->layout, v) &&
 	    (t->expert < 0 || t->expert / local == f->expert_rank);
 }
 
-/* The last of several stages has a copy of a tied table, as its output table. */
+/* Copies of tables that virtual stage v has, chunk j of the rank: the output table or the other. */
+static void
+list_copies(struct rank_file *f, int v, int j, bool output)
+{
+	const struct export *x = f->x;
+	int last = layout_stages(&x->layout) - 1, n;
+	struct megatron_copy copy[MEGATRON_COPIES];
+
+	n = megatron_copies(
+	    &x->map, &x->src->config, &(struct megatron_stages){ last, last }, copy);
+	for (int k = 0; k < n; k++)
+		if (copy[k].virtual_stage == v && copy[k].output == output)
+			add_item(f, copy[k].tensor, j, copy[k].key, !copy[k].idle);
+}
+
 static void
 list_items(struct rank_file *f)
 {
 	const struct export *x = f->x;
 	const struct model_config *c = &x->src->config;
-	int last = layout_stages(&x->layout) - 1;
 	int64_t expert = f->expert_rank * (c->num_experts / layout_expert_ranks(&x->layout));
+	bool copied = (c->mtp_num_layers || !c->untie_embeddings_and_output_weights) &&
+	    x->layout.pipeline_model_parallel_size > 1;
 	char key[128];
 
 	for (int j = 0; j < layout_chunks(&x->layout); j++) {
@@ -81,16 +94,16 @@ list_items(struct rank_file *f)
 		int64_t first, count;
 
 		layout_layers(&x->layout, c, v, &first, &count);
+		list_copies(f, v, j, false);
 		for (int i = 0; i < x->map.count; i++) {
 			const struct megatron_tensor *t = &x->map.tensor[i];
 
-			if (!holds(f, t, v, first, first + count))
+			if (!holds(f, t, v))
 				continue;
 			megatron_key(t, first, expert, key);
-			add_item(f, i, j, key);
+			add_item(f, i, j, key, copied && i == 0);
 		}
-		if (v == last && last > 0 && !c->untie_embeddings_and_output_weights)
-			add_item(f, 0, j, "output_layer.weight");
+		list_copies(f, v, j, true);
 	}
 }
 
@@ -132,7 +145,8 @@ put_models(struct rank_file *f)
 			pickle_put_text(&f->pickle, key);
 			put_tensor(f, i, KIND_WEIGHT);
 			if (!end || (end[7] && strcmp(end + 7, "0")) ||
-			    (!strstr(key, ".linear_") && strncmp(key, "output_layer", 12)))
+			    (!strstr(key, ".linear_") && !strstr(key, ".eh_proj.") &&
+				strncmp(key, "output_layer", 12)))
 				continue;
 			snprintf(extra, sizeof extra, "%.*s._extra_state", (int)(end - key), key);
 			pickle_put_text(&f->pickle, extra);
@@ -345,8 +359,6 @@ lay_flat(const struct rank_file *f, int optimizer, int chunk, struct flat *b)
 {
 	static const struct megatron_flat_rule rule = { 0, 64, true, 1 };
 	const struct export *x = f->x;
-	bool shared = !x->src->config.untie_embeddings_and_output_weights &&
-	    x->layout.pipeline_model_parallel_size > 1;
 	struct megatron_flat_tensor *t = mem_alloc((size_t)f->count, sizeof *t);
 
 	*b = (struct flat){ .item = mem_alloc((size_t)f->count, sizeof *b->item),
@@ -357,7 +369,7 @@ lay_flat(const struct rank_file *f, int optimizer, int chunk, struct flat *b)
 			continue;
 		t[b->count] = (struct megatron_flat_tensor){
 			(int64_t)(export_bytes(x, f->item[i].tensor, KIND_MASTER) / 4),
-			shared && f->item[i].tensor == 0
+			f->item[i].shared
 		};
 		b->item[b->count++] = i;
 	}
@@ -483,7 +495,7 @@ export_torch(struct export *x)
 {
 	int ranks = (int)layout_expert_holders(&x->layout), rc = 0,
 	    stages = (int)x->layout.pipeline_model_parallel_size;
-	size_t most = (size_t)x->map.count + 1;
+	size_t most = (size_t)x->map.count + MEGATRON_COPIES;
 
 	for (int i = 0; i < stages * ranks && rc == 0; i++) {
 		struct rank_file f = { .x = x,

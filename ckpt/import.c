@@ -80,8 +80,8 @@ run_import(const struct opt_parse *p, int argc, char **argv, struct err *e)
 		rc = err_set(e, "'%s' is a checkpoint already; mckpt reshard rewrites it", argv[0]);
 	else if (c->mtp_num_layers && s->kind != &source_hf)
 		rc = err_set(e,
-		    "--mtp-num-layers: '%s' is no Hugging Face directory, of which alone such "
-		    "layers are read",
+		    "--mtp-num-layers: '%s' is no Hugging Face directory: of other sources all "
+		    "such layers are read",
 		    argv[0]);
 	else if (source_predict(s, c->mtp_num_layers, e) < 0)
 		rc = CLI_FAILED;

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WORD_EMBEDDINGS "embedding.word_embeddings.weight"
+#define OUTPUT_LAYER "output_layer.weight"
+
 enum { PARAMS_MAX = 3 };
 
 /* Where a row applies: norms of attention that belong to its linear, and those that do not; the
@@ -38,83 +41,98 @@ static const unsigned experts[] = { [MEGATRON_SEQUENTIAL] = SEQUENTIAL,
 	[MEGATRON_STACKED] = STACKED };
 
 /* A tensor with its parameters from the first row on: once; with a group of each in turn, by
- * key/value groups; or for each expert, cut along rows or along columns. */
-enum form { ONCE, BY_GROUPS, EXPERT_ROWS, EXPERT_COLUMNS };
+ * key/value groups; for each expert, cut along rows or along columns; or once, cut along rows
+ * where the parameter is whole on every rank. */
+enum form { ONCE, BY_GROUPS, EXPERT_ROWS, EXPERT_COLUMNS, CUT_ROWS };
+
+/* What a name is of: the model; a layer after the head; or a transformer layer, of the model or
+ * inside such a one. */
+enum owner { MODEL, LATER, LAYER };
 
 struct row {
 	unsigned where;
+	enum owner owner;
 	const char *name;
 	int num_params;
 	const char *param[PARAMS_MAX];
 	enum form form;
 };
 
-#define LAYER "decoder.layers.%d."
 #define EXPERTS(where, fc1, fc2) \
-	{ where, LAYER "mlp.experts." fc1, 2, \
+	{ where, LAYER, "mlp.experts." fc1, 2, \
 		{ "mlp.experts.%d.linear_gate.weight", "mlp.experts.%d.linear_up.weight" }, \
 		EXPERT_ROWS }, \
 	{ \
-		where, LAYER "mlp.experts." fc2, 1, { "mlp.experts.%d.linear_down.weight" }, \
+		where, LAYER, "mlp.experts." fc2, 1, { "mlp.experts.%d.linear_down.weight" }, \
 		    EXPERT_COLUMNS \
 	}
 
 /* In the order of registration: __init__ of SelfAttention makes linear_proj first. The norms of the
  * local implementation come before their block, those of Transformer Engine with their linear. */
 static const struct row rows[] = {
-	{ ALL, "embedding.word_embeddings.weight", 1, { "embedding.word_embeddings.weight" } },
-	{ ALL, "embedding.position_embeddings.weight", 1,
+	{ ALL, MODEL, WORD_EMBEDDINGS, 1, { WORD_EMBEDDINGS } },
+	{ ALL, MODEL, "embedding.position_embeddings.weight", 1,
 	    { "embedding.position_embeddings.weight" } },
-	{ LOCAL, LAYER "input_layernorm.weight", 1, { "input_layernorm.weight" } },
-	{ LOCAL, LAYER "input_layernorm.bias", 1, { "input_layernorm.bias" } },
-	{ ALL, LAYER "self_attention.core_attention.softmax_offset", 1,
+	{ ALL, LATER, "enorm.weight", 1, { "enorm.weight" } },
+	{ ALL, LATER, "enorm.bias", 1, { "enorm.bias" } },
+	{ ALL, LATER, "hnorm.weight", 1, { "hnorm.weight" } },
+	{ ALL, LATER, "hnorm.bias", 1, { "hnorm.bias" } },
+	{ ALL, LATER, "eh_proj.weight", 1, { "eh_proj.weight" }, CUT_ROWS },
+	{ LOCAL, LAYER, "input_layernorm.weight", 1, { "input_layernorm.weight" } },
+	{ LOCAL, LAYER, "input_layernorm.bias", 1, { "input_layernorm.bias" } },
+	{ ALL, LAYER, "self_attention.core_attention.softmax_offset", 1,
 	    { "self_attention.core_attention.softmax_offset" } },
-	{ ALL, LAYER "self_attention.linear_proj.weight", 1,
+	{ ALL, LAYER, "self_attention.linear_proj.weight", 1,
 	    { "self_attention.linear_proj.weight" } },
-	{ ALL, LAYER "self_attention.linear_proj.bias", 1, { "self_attention.linear_proj.bias" } },
-	{ ENGINE, LAYER "self_attention.linear_qkv.layer_norm_weight", 1,
+	{ ALL, LAYER, "self_attention.linear_proj.bias", 1, { "self_attention.linear_proj.bias" } },
+	{ ENGINE, LAYER, "self_attention.linear_qkv.layer_norm_weight", 1,
 	    { "input_layernorm.weight" } },
-	{ ENGINE, LAYER "self_attention.linear_qkv.layer_norm_bias", 1,
+	{ ENGINE, LAYER, "self_attention.linear_qkv.layer_norm_bias", 1,
 	    { "input_layernorm.bias" } },
-	{ ALL, LAYER "self_attention.linear_qkv.weight", 3,
+	{ ALL, LAYER, "self_attention.linear_qkv.weight", 3,
 	    { "self_attention.linear_q.weight", "self_attention.linear_k.weight",
 		"self_attention.linear_v.weight" },
 	    BY_GROUPS },
-	{ ALL, LAYER "self_attention.linear_qkv.bias", 3,
+	{ ALL, LAYER, "self_attention.linear_qkv.bias", 3,
 	    { "self_attention.linear_q.bias", "self_attention.linear_k.bias",
 		"self_attention.linear_v.bias" },
 	    BY_GROUPS },
-	{ ALL, LAYER "self_attention.q_layernorm.weight", 1,
+	{ ALL, LAYER, "self_attention.q_layernorm.weight", 1,
 	    { "self_attention.q_layernorm.weight" } },
-	{ ALL, LAYER "self_attention.q_layernorm.bias", 1, { "self_attention.q_layernorm.bias" } },
-	{ ALL, LAYER "self_attention.k_layernorm.weight", 1,
+	{ ALL, LAYER, "self_attention.q_layernorm.bias", 1, { "self_attention.q_layernorm.bias" } },
+	{ ALL, LAYER, "self_attention.k_layernorm.weight", 1,
 	    { "self_attention.k_layernorm.weight" } },
-	{ ALL, LAYER "self_attention.k_layernorm.bias", 1, { "self_attention.k_layernorm.bias" } },
-	{ OWN, LAYER "pre_mlp_layernorm.weight", 1, { "pre_mlp_layernorm.weight" } },
-	{ OWN, LAYER "pre_mlp_layernorm.bias", 1, { "pre_mlp_layernorm.bias" } },
-	{ FUSED, LAYER "mlp.linear_fc1.layer_norm_weight", 1, { "pre_mlp_layernorm.weight" } },
-	{ FUSED, LAYER "mlp.linear_fc1.layer_norm_bias", 1, { "pre_mlp_layernorm.bias" } },
-	{ ALL, LAYER "mlp.linear_fc1.weight", 2,
+	{ ALL, LAYER, "self_attention.k_layernorm.bias", 1, { "self_attention.k_layernorm.bias" } },
+	{ OWN, LAYER, "pre_mlp_layernorm.weight", 1, { "pre_mlp_layernorm.weight" } },
+	{ OWN, LAYER, "pre_mlp_layernorm.bias", 1, { "pre_mlp_layernorm.bias" } },
+	{ FUSED, LAYER, "mlp.linear_fc1.layer_norm_weight", 1, { "pre_mlp_layernorm.weight" } },
+	{ FUSED, LAYER, "mlp.linear_fc1.layer_norm_bias", 1, { "pre_mlp_layernorm.bias" } },
+	{ ALL, LAYER, "mlp.linear_fc1.weight", 2,
 	    { "mlp.linear_gate.weight", "mlp.linear_up.weight" } },
-	{ ALL, LAYER "mlp.linear_fc1.bias", 2, { "mlp.linear_gate.bias", "mlp.linear_up.bias" } },
-	{ ALL, LAYER "mlp.linear_fc2.weight", 1, { "mlp.linear_down.weight" } },
-	{ ALL, LAYER "mlp.linear_fc2.bias", 1, { "mlp.linear_down.bias" } },
-	{ ALL, LAYER "mlp.router.weight", 1, { "mlp.router.weight" } },
-	{ ALL, LAYER "mlp.router.expert_bias", 1, { "mlp.router.expert_bias" } },
+	{ ALL, LAYER, "mlp.linear_fc1.bias", 2, { "mlp.linear_gate.bias", "mlp.linear_up.bias" } },
+	{ ALL, LAYER, "mlp.linear_fc2.weight", 1, { "mlp.linear_down.weight" } },
+	{ ALL, LAYER, "mlp.linear_fc2.bias", 1, { "mlp.linear_down.bias" } },
+	{ ALL, LAYER, "mlp.router.weight", 1, { "mlp.router.weight" } },
+	{ ALL, LAYER, "mlp.router.expert_bias", 1, { "mlp.router.expert_bias" } },
 	EXPERTS(
 	    SEQUENTIAL, "local_experts.%d.linear_fc1.weight", "local_experts.%d.linear_fc2.weight"),
 	EXPERTS(GROUPED, "linear_fc1.weight%d", "linear_fc2.weight%d"),
 	EXPERTS(STACKED, "experts.linear_fc1.weight", "experts.linear_fc2.weight"),
-	{ ALL, LAYER "mlp.shared_experts.gate_weight", 1, { "mlp.shared_experts.gate_weight" } },
-	{ ALL, LAYER "mlp.shared_experts.linear_fc1.weight", 2,
+	{ ALL, LAYER, "mlp.shared_experts.gate_weight", 1, { "mlp.shared_experts.gate_weight" } },
+	{ ALL, LAYER, "mlp.shared_experts.linear_fc1.weight", 2,
 	    { "mlp.shared_experts.linear_gate.weight", "mlp.shared_experts.linear_up.weight" } },
-	{ ALL, LAYER "mlp.shared_experts.linear_fc2.weight", 1,
+	{ ALL, LAYER, "mlp.shared_experts.linear_fc2.weight", 1,
 	    { "mlp.shared_experts.linear_down.weight" } },
-	{ ALL, "decoder.final_layernorm.weight", 1, { "decoder.final_layernorm.weight" } },
-	{ ALL, "decoder.final_layernorm.bias", 1, { "decoder.final_layernorm.bias" } },
-	{ ALL, "output_layer.weight", 1, { "output_layer.weight" } },
+	{ ALL, MODEL, "decoder.final_layernorm.weight", 1, { "decoder.final_layernorm.weight" } },
+	{ ALL, MODEL, "decoder.final_layernorm.bias", 1, { "decoder.final_layernorm.bias" } },
+	{ ALL, LATER, "final_layernorm.weight", 1, { "final_layernorm.weight" } },
+	{ ALL, LATER, "final_layernorm.bias", 1, { "final_layernorm.bias" } },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
+/* What is registered after the layers that predict later tokens. */
+static const struct row last_rows[] = {
+	{ ALL, MODEL, OUTPUT_LAYER, 1, { OUTPUT_LAYER } },
+};
 
 /* --- the map ---------------------------------------------------------------------------------- */
 
@@ -135,6 +153,29 @@ find(const struct layer *l, const char *name, int expert)
 	return -1;
 }
 
+/* What the names of a tensor's layer begin with; later: its number after the head, or -1. */
+static const char *
+prefix_of(enum owner owner, int later, enum megatron_later inner)
+{
+	return owner == MODEL               ? ""
+	    : later < 0                     ? "decoder.layers.%d."
+	    : owner == LATER                ? "mtp.layers.%d."
+	    : inner == MEGATRON_MODEL_LAYER ? "mtp.layers.%d.mtp_model_layer."
+					    : "mtp.layers.%d.transformer_layer.";
+}
+
+/* The layer whose stage has a parameter: with layers after the head the final norm is where the
+ * model's last layer is, and they are where the output table is. */
+static int
+placed(const struct model_config *c, const struct param *p)
+{
+	int head = (int)c->num_layers;
+
+	if (p->layer == head && c->mtp_num_layers && p->shard != SHARD_VOCAB)
+		return head - 1;
+	return p->layer < head ? p->layer : head;
+}
+
 /* Adds the tensor of a row for a layer, of an expert or of none, unless the layer has none of its
  * parameters. */
 static void
@@ -143,10 +184,12 @@ add_tensor(struct megatron_map *m, const struct megatron_model *model, const str
 {
 	const struct param *p;
 	struct megatron_tensor *t = &m->tensor[m->count];
-	bool grouped = r->form == BY_GROUPS;
+	bool grouped = r->form == BY_GROUPS, cut_rows = r->form == CUT_ROWS;
 	int64_t groups = grouped ? model->config->num_query_groups : 1, height = 0;
-	int has[PARAMS_MAX], n = 0;
+	int has[PARAMS_MAX], n = 0, later = -1;
 
+	if (l->param[0].layer > model->config->num_layers)
+		later = l->param[0].layer - (int)model->config->num_layers - 1;
 	for (int k = 0; k < r->num_params; k++)
 		if ((has[n] = find(l, r->param[k], expert)) >= 0)
 			n++;
@@ -161,12 +204,17 @@ add_tensor(struct megatron_map *m, const struct megatron_model *model, const str
 	for (int k = 0; k < n; k++)
 		m->rows[l->first + has[k]].step = height;
 	p = &l->param[has[0]];
-	*t = (struct megatron_tensor){ .name = r->name,
+	*t = (struct megatron_tensor){ .prefix = prefix_of(r->owner, later, model->later),
+		.name = r->name,
 		.layer = p->layer,
+		.later = later,
+		.placed = placed(model->config, p),
 		.expert = expert,
 		.first = l->first + has[0],
 		.ndim = p->ndim,
-		.cut = p->shard == SHARD_NONE ? -1 : p->shard_dim,
+		.cut = cut_rows              ? 0
+		    : p->shard == SHARD_NONE ? -1
+					     : p->shard_dim,
 		.blocks = grouped ? 1 : n,
 		.decay = p->ndim > 1,
 		.balance = p->flags & PARAM_BALANCE };
@@ -204,7 +252,7 @@ add_experts(struct megatron_map *m, const struct megatron_model *model, const st
 	int num_experts = (int)model->config->num_experts, n = 0;
 	bool by_expert = r->where == SEQUENTIAL;
 
-	while (&r[n] < rows + ROWS && is_of_experts(&r[n]) && r[n].where == r->where)
+	while (is_of_experts(&r[n]) && r[n].where == r->where)
 		n++;
 	for (int k = 0; k < n * num_experts; k++)
 		add_tensor(m, model, &r[by_expert ? k % n : k / num_experts], l,
@@ -212,27 +260,39 @@ add_experts(struct megatron_map *m, const struct megatron_model *model, const st
 	return r + n;
 }
 
+/* Adds the tensors of a layer that have rows in [r, end). */
+static void
+add_rows(struct megatron_map *m, const struct megatron_model *model, const struct layer *l,
+    const struct row *r, const struct row *end)
+{
+	while (r < end) {
+		if (!(r->where & l->where))
+			r++;
+		else if (is_of_experts(r))
+			r = add_experts(m, model, r, l);
+		else
+			add_tensor(m, model, r++, l, -1);
+	}
+}
+
 int
 megatron_map_init(struct megatron_map *m, const struct megatron_model *model, struct err *e)
 {
+	static const struct {
+		const struct row *first, *end;
+	} tables[] = { { rows, rows + ROWS }, { last_rows, last_rows + 1 } };
+
 	*m = (struct megatron_map){ .tensor = mem_alloc((size_t)model->count, sizeof *m->tensor),
 		.rows = mem_alloc((size_t)model->count, sizeof *m->rows) };
 	for (int i = 0; i < model->count; i++)
 		m->rows[i].tensor = -1;
-	for (int i = 0; i < model->count;) {
-		struct layer l = layer_at(model, i);
+	for (int k = 0; k < 2; k++)
+		for (int i = 0; i < model->count;) {
+			struct layer l = layer_at(model, i);
 
-		for (const struct row *r = rows; r < rows + ROWS;) {
-			if (!(r->where & l.where)) {
-				r++;
-			} else if (is_of_experts(r)) {
-				r = add_experts(m, model, r, &l);
-			} else {
-				add_tensor(m, model, r++, &l, -1);
-			}
+			add_rows(m, model, &l, tables[k].first, tables[k].end);
+			i += l.count;
 		}
-		i += l.count;
-	}
 	for (int i = 0; i < model->count; i++)
 		if (m->rows[i].tensor < 0)
 			return err_set(
@@ -254,9 +314,54 @@ void
 megatron_key(
     const struct megatron_tensor *t, int64_t first_layer, int64_t first_expert, char out[128])
 {
-	const int number[2] = { t->layer - (int)first_layer, t->expert - (int)first_expert };
+	const int layer[2] = { t->later < 0 ? t->layer - (int)first_layer : t->later },
+		  expert[2] = { t->expert - (int)first_expert };
+	size_t n;
 
-	param_name(t->name, number, out, 128);
+	param_name(t->prefix, layer, out, 128);
+	n = strlen(out);
+	param_name(t->name, expert, out + n, 128 - n);
+}
+
+bool
+megatron_stack_key(const struct megatron_tensor *t, char out[128])
+{
+	const char *mark = strstr(t->prefix, "%d.");
+
+	if (!mark || t->later >= 0)
+		return false;
+	snprintf(out, 128, "%.*s%s", (int)(mark - t->prefix), t->prefix, t->name);
+	return true;
+}
+
+bool
+megatron_is_in(const struct megatron_tensor *t, const struct model_config *c,
+    const struct layout *l, int virtual_stage)
+{
+	int64_t first, count;
+
+	if (t->placed < 0)
+		return virtual_stage == 0;
+	if (t->placed >= c->num_layers)
+		return virtual_stage == layout_stages(l) - 1;
+	layout_layers(l, c, virtual_stage, &first, &count);
+	return t->placed >= first && t->placed < first + count;
+}
+
+int
+megatron_copies(const struct megatron_map *m, const struct model_config *c,
+    const struct megatron_stages *s, struct megatron_copy out[MEGATRON_COPIES])
+{
+	bool tied = !c->untie_embeddings_and_output_weights,
+	     later = c->mtp_num_layers && s->later > 0;
+	int words = m->rows[0].tensor, n = 0;
+
+	if (later)
+		out[n++] = (struct megatron_copy){ WORD_EMBEDDINGS, words, s->later, false, false };
+	if (tied && s->last > 0)
+		out[n++] = (struct megatron_copy){ OUTPUT_LAYER, words, s->last, true,
+			later && s->later == s->last };
+	return n;
 }
 
 int64_t

@@ -20,11 +20,19 @@ enum megatron_names { MEGATRON_ENGINE, MEGATRON_LOCAL, MEGATRON_LOCAL_DIST };
  * torch_dist, all by one name. */
 enum megatron_experts { MEGATRON_SEQUENTIAL, MEGATRON_GROUPED, MEGATRON_STACKED };
 
+/* What a layer that predicts later tokens calls the transformer layer in it: transformer_layer in
+ * torch_dist, and before 2026 in both formats; since then mtp_model_layer in torch. */
+enum megatron_later { MEGATRON_TRANSFORMER_LAYER, MEGATRON_MODEL_LAYER };
+
 struct megatron_tensor {
-	const char *name; /* "decoder.layers.%d.mlp.linear_fc1.weight"; a second %d is the expert */
-	int layer;        /* as in struct param */
-	int expert;       /* likewise */
-	int first;        /* of its parameters, which are all of its layer: its number */
+	const char *prefix; /* "decoder.layers.%d.", or what else its names begin with; "" */
+	const char *name;   /* "mlp.linear_fc1.weight"; a %d is the expert */
+	int layer;          /* as in struct param */
+	int later;          /* the number of its layer after the head; -1: another layer */
+	int placed;         /* the layer whose stage has it: its own, but for the final norm and
+			     * layers after the head */
+	int expert;         /* as in struct param */
+	int first;          /* of its parameters, which are all of its layer: its number */
 	int ndim;
 	int64_t shape[SLICE_DIMS]; /* whole, with padded rows */
 	int cut;                   /* the dimension that ranks share; -1: each has all */
@@ -57,6 +65,7 @@ struct megatron_model {
 	enum megatron_names names;
 	int64_t padded_vocab_size;
 	enum megatron_experts experts;
+	enum megatron_later later;
 };
 
 /* Released by megatron_map_release in every case. -1 when Megatron-LM has no tensor for a
@@ -68,6 +77,36 @@ void megatron_map_release(struct megatron_map *m);
  * file: 0 and 0 for the model's. */
 void megatron_key(
     const struct megatron_tensor *t, int64_t first_layer, int64_t first_expert, char out[128]);
+/* The name in torch_dist of all layers' tensors in one; false: this one is of no layer, or of one
+ * after the head, which are never joined. */
+bool megatron_stack_key(const struct megatron_tensor *t, char out[128]);
+
+/* Whether a virtual stage of a layout has a tensor. Layers after the head are on the last one. */
+bool megatron_is_in(const struct megatron_tensor *t, const struct model_config *c,
+    const struct layout *l, int virtual_stage);
+
+/* The virtual stages of layers after the head, and of the output table. */
+struct megatron_stages {
+	int later, last;
+};
+
+/*
+ * A table that is on a stage other than the first, too: that of the words where layers after the
+ * head read it, and that which is tied where the output table is. Where both are on one stage its
+ * output table is idle: it has a place in state dicts and optimizers, and what is in it was never
+ * used.
+ */
+enum { MEGATRON_COPIES = 2 };
+struct megatron_copy {
+	const char *key;
+	int tensor, virtual_stage;
+	bool output; /* it is the output table */
+	bool idle;   /* else its gradients are summed with those of the first stage */
+};
+
+/* The copies of a model, in the order of stages and of registration; returns the number. */
+int megatron_copies(const struct megatron_map *m, const struct model_config *c,
+    const struct megatron_stages *s, struct megatron_copy out[MEGATRON_COPIES]);
 /* Rows of the vocabulary tables of a run of so many tensor ranks. */
 int64_t megatron_padded_vocab(const struct model_config *c, int64_t tensor_ranks);
 

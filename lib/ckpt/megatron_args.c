@@ -41,7 +41,7 @@ static const struct {
 	{ "moe_latent_size", NULL, "experts of a narrower input" },
 	{ "moe_mlp_glu_interleave_size", NULL, "rows of gate and up that take turns" },
 	{ "moe_apply_probs_on_input", NULL, "weights of experts before their activation" },
-	{ "mtp_num_layers", NULL, "multi-token prediction" },
+	{ "mtp_use_repeated_layer", NULL, "one layer for all later tokens" },
 	{ "multi_latent_attention", NULL, "multi-latent attention" },
 	{ "experimental_attention_variant", NULL, "another attention" },
 	{ "linear_attention_freq", NULL, "linear attention" },
@@ -187,20 +187,23 @@ add_option(struct words *w, const struct opt *o, const struct pickle_value *args
 }
 
 /* Without the switch Megatron-LM has as many groups as heads, whatever num_query_groups says; and
- * without experts, what is said of them has no effect. The interpolation of positions has a switch
- * of its own there. */
+ * without experts or layers after the head, what is said of them has no effect. The interpolation
+ * of positions has a switch of its own there. */
 static int
 add_options(struct words *w, const struct pickle_value *args, struct err *e)
 {
 	const struct pickle_value *factor = pickle_get(args, "rotary_seq_len_interpolation_factor");
 	bool no_groups = is_off(pickle_get(args, "group_query_attention")),
-	     no_experts = is_off(pickle_get(args, "num_experts"));
+	     no_experts = is_off(pickle_get(args, "num_experts")),
+	     no_later = is_off(pickle_get(args, "mtp_num_layers"));
 	struct str word = { 0 };
 
 	for (const struct opt *o = model_rows; o->type != OPT_END_TYPE; o++) {
 		if (!o->name || !strcmp(o->name, "model") ||
 		    (no_groups && !strcmp(o->name, "num-query-groups")) ||
-		    (no_experts && (!strcmp(o->name, "num-experts") || o->tag & MODEL_IF_EXPERTS)))
+		    (no_experts &&
+			(!strcmp(o->name, "num-experts") || o->tag & MODEL_IF_EXPERTS)) ||
+		    (no_later && (!strcmp(o->name, "mtp-num-layers") || o->tag & MODEL_IF_MTP)))
 			continue;
 		if (add_option(w, o, args, e) < 0)
 			return -1;

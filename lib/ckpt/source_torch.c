@@ -27,7 +27,7 @@ enum {
 };
 
 #define LAYER "decoder.layers."
-#define TIED_COPY "output_layer.weight"
+#define LATER "mtp.layers."
 
 static struct torch_source *
 torch_of(const struct source *s)
@@ -96,6 +96,9 @@ torch_row(const struct torch_source *t, int64_t virtual_stage, int64_t expert_ra
 
 	if (strlen(key) > sizeof want.name - 16)
 		return -1;
+	for (int k = 0; k < t->num_copies; k++)
+		if (t->copy[k].virtual_stage == virtual_stage && !strcmp(key, t->copy[k].key))
+			return t->map.count + k;
 	if (layer >= 0)
 		snprintf(want.name, sizeof want.name, LAYER "%lld%s",
 		    (long long)(layer + t->first[virtual_stage]), rest);
@@ -106,9 +109,7 @@ torch_row(const struct torch_source *t, int64_t virtual_stage, int64_t expert_ra
 	want.expert_rank = expert_rank;
 	if (!found)
 		found = bsearch(&want, t->key, (size_t)t->map.count, sizeof want, compare_keys);
-	if (found)
-		return found->row;
-	return t->copied && !strcmp(key, TIED_COPY) ? t->map.count : -1;
+	return found ? found->row : -1;
 }
 
 struct torch_cell *
@@ -117,17 +118,36 @@ torch_cell_at(const struct torch_source *t, int row, int64_t number)
 	return &t->cell[row * torch_width(t) + number];
 }
 
-/* The row of the table that the copy is of. */
+/* The row of which a row is a copy, or itself. */
 static int
-table_row(const struct torch_source *t)
+original(const struct torch_source *t, int row)
 {
-	return t->map.rows[0].tensor;
+	return row < t->map.count ? row : t->copy[row - t->map.count].tensor;
 }
 
 const struct megatron_tensor *
 torch_row_tensor(const struct torch_source *t, int row)
 {
-	return &t->map.tensor[row < t->map.count ? row : table_row(t)];
+	return &t->map.tensor[original(t, row)];
+}
+
+bool
+torch_is_shared(const struct torch_source *t, int row)
+{
+	for (int k = 0; k < t->num_copies; k++)
+		if (!t->copy[k].idle && (row == t->map.count + k || row == t->copy[k].tensor))
+			return true;
+	return false;
+}
+
+/* Copy number n of a tensor, by its row; 0 is the tensor itself; -1: it has no such copy. */
+static int
+copy_row(const struct torch_source *t, int row, int n)
+{
+	for (int k = 0; n > 0 && k < t->num_copies; k++)
+		if (!t->copy[k].idle && t->copy[k].tensor == row && --n == 0)
+			return t->map.count + k;
+	return n == 0 ? row : -1;
 }
 
 static int64_t
@@ -244,11 +264,40 @@ has_tensor(const struct torch_source *t, const char *before, const char *after)
 	return false;
 }
 
+/* Fills the virtual stage of the layers after the head, which all are on one, the last where there
+ * are none; and returns what their transformer layers are called. */
+static enum megatron_later
+find_later(const struct torch_source *t, int *stage)
+{
+	static const char inner[] = LATER "0.transformer_layer.";
+
+	*stage = (int)(t->chunks * t->stages) - 1;
+	for (int v = 0; v <= *stage; v++) {
+		const struct torch_rank *r = &t->rank[v % t->stages * torch_width(t)];
+		const struct pickle_value *chunk = torch_chunk(t, r, v / t->stages);
+		bool found = false;
+
+		for (uint32_t i = 0; chunk && i < chunk->len; i++) {
+			const char *key = pickle_string(chunk->pair[i].key);
+
+			if (key && !strncmp(key, inner, sizeof inner - 1)) {
+				*stage = v;
+				return MEGATRON_TRANSFORMER_LAYER;
+			}
+			found = found || (key && !strncmp(key, LATER, sizeof LATER - 1));
+		}
+		if (found)
+			*stage = v;
+	}
+	return MEGATRON_MODEL_LAYER;
+}
+
 /* The tensors, the keys of all, and cells that hold nothing yet. Names go by those in the files, as
  * the args do not tell of custom layers. */
 static int
 make_map(struct torch_source *t, struct err *e)
 {
+	struct megatron_stages stages = { .last = (int)(t->chunks * t->stages) - 1 };
 	struct megatron_model model = { .config = &t->s.config,
 		.param = t->s.param,
 		.count = t->s.count,
@@ -256,7 +305,9 @@ make_map(struct torch_source *t, struct err *e)
 		.names =
 		    has_tensor(t, ".input_layernorm.", "weight") ? MEGATRON_LOCAL : MEGATRON_ENGINE,
 		.experts = has_tensor(t, ".mlp.experts.", ".weight0") ? MEGATRON_GROUPED
-								      : MEGATRON_SEQUENTIAL };
+								      : MEGATRON_SEQUENTIAL,
+		.later = find_later(t, &stages.later) };
+	size_t cells;
 	struct err why;
 
 	if (megatron_map_init(&t->map, &model, &why) < 0 ||
@@ -272,9 +323,11 @@ make_map(struct torch_source *t, struct err *e)
 		t->key[i].row = i;
 	}
 	qsort(t->key, (size_t)t->map.count, sizeof *t->key, compare_keys);
-	t->copied = t->stages > 1 && !t->s.config.untie_embeddings_and_output_weights;
-	t->cell = mem_zalloc((size_t)((t->map.count + 1) * torch_width(t)), sizeof *t->cell);
-	for (int64_t i = 0; i < (t->map.count + 1) * torch_width(t); i++) {
+	if (t->stages > 1)
+		t->num_copies = megatron_copies(&t->map, &t->s.config, &stages, t->copy);
+	cells = (size_t)(t->map.count + t->num_copies) * (size_t)torch_width(t);
+	t->cell = mem_zalloc(cells, sizeof *t->cell);
+	for (size_t i = 0; i < cells; i++) {
 		struct torch_cell *c = &t->cell[i];
 
 		c->weight.dtype = c->master.dtype = DTYPE_NONE;
@@ -363,7 +416,7 @@ take_entry(struct torch_source *t, const struct torch_rank *r, int64_t virtual_s
 static void
 check_cells(struct torch_source *t)
 {
-	for (int row = 0; row < t->map.count + t->copied; row++) {
+	for (int row = 0; row < t->map.count + t->num_copies; row++) {
 		const struct megatron_tensor *m = torch_row_tensor(t, row);
 		int64_t start, count;
 		enum dtype first;
@@ -528,12 +581,14 @@ place_of(const struct torch_source *t, const struct source_part *p, struct place
 	for (int n = 0; p->state && t->s.rule && t->s.rule->states[n]; n++)
 		if (!strcmp(p->state, t->s.rule->states[n]))
 			out->state = n;
-	*copies = kinds * (int)replicas * (t->copied && row == table_row(t) ? 2 : 1);
+	for (*copies = 0; copy_row(t, row, *copies) >= 0;)
+		++*copies;
+	*copies *= kinds * (int)replicas;
 	if (i < 0 || (p->state && out->state < 0) || k >= *copies)
 		return false;
 	out->master = kinds == 2 && k % 2 == 0;
 	out->first = start + k / kinds % replicas * apart;
-	out->row = k / kinds / replicas ? t->map.count : row;
+	out->row = copy_row(t, row, k / kinds / (int)replicas);
 	return true;
 }
 

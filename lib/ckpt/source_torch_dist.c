@@ -257,20 +257,18 @@ dist_state_name(const struct dist_source *d, int kind, int k)
 	return k == 0 ? d->s.rule->states[kind - DIST_STATES] : NULL;
 }
 
-/* The stored tensor NAME, where NAME has "%d" for the layer: whole, or a layer of the stack. */
+/* The stored tensor of a tensor: whole, or a layer of the stack. */
 static struct dist_tensor
 find_tensor(const struct dist_source *d, const char *before, const struct megatron_tensor *t)
 {
-	const char *mark = strstr(t->name, "%d.");
 	struct dist_tensor out = { .t = NULL };
 	char key[128], name[256];
 
 	megatron_key(t, 0, 0, key);
 	snprintf(name, sizeof name, "%s%s%s", before, d->prefix, key);
 	out.t = distcp_tensor(&d->dir.d, name);
-	if (!out.t && mark) {
-		snprintf(name, sizeof name, "%s%s%.*s%s", before, d->prefix, (int)(mark - t->name),
-		    t->name, mark + 3);
+	if (!out.t && megatron_stack_key(t, key)) {
+		snprintf(name, sizeof name, "%s%s%s", before, d->prefix, key);
 		out.t = distcp_tensor(&d->dir.d, name);
 		out.at[out.ndim++] = t->layer;
 	}

@@ -232,29 +232,18 @@ is_optimized(const struct walk *w, const struct megatron_tensor *t)
 	return t->expert < 0 || (w->number >= first && w->number < first + d->args.slices);
 }
 
-/* The layers of a chunk. */
-struct chunk {
-	int virtual_stage, last;
-	int64_t first, count;
-};
-
-static struct chunk
-chunk_of(const struct walk *w, int64_t number)
+static int
+virtual_stage(const struct walk *w, int64_t chunk)
 {
-	const struct layout *l = &w->d->s.layout;
-	struct chunk c = { layout_stage(l, (int)w->stage, (int)number), layout_stages(l) - 1, 0,
-		0 };
-
-	layout_layers(l, &w->d->s.config, c.virtual_stage, &c.first, &c.count);
-	return c;
+	return layout_stage(&w->d->s.layout, (int)w->stage, (int)chunk);
 }
 
 static bool
-is_in(const struct chunk *c, const struct megatron_tensor *t, int64_t layers)
+is_in(const struct walk *w, const struct megatron_tensor *t, int64_t chunk)
 {
-	return t->layer < 0      ? c->virtual_stage == 0
-	    : t->layer >= layers ? c->virtual_stage == c->last
-				 : t->layer >= c->first && t->layer < c->first + c->count;
+	const struct dist_source *d = w->d;
+
+	return megatron_is_in(t, &d->s.config, &d->s.layout, virtual_stage(w, chunk));
 }
 
 /* Whether a chunk has anything that the optimizer has. */
@@ -262,33 +251,47 @@ static bool
 has_buffer(const struct walk *w, int64_t number)
 {
 	const struct dist_source *d = w->d;
-	struct chunk c = chunk_of(w, number);
 
 	for (int i = 0; i < d->map.count; i++)
-		if (is_optimized(w, &d->map.tensor[i]) &&
-		    is_in(&c, &d->map.tensor[i], d->s.config.num_layers))
+		if (is_optimized(w, &d->map.tensor[i]) && is_in(w, &d->map.tensor[i], number))
 			return true;
 	return false;
 }
 
-/* The table that the last stage has a copy of comes after its other tensors. */
+/* Places the copies of tables on a stage that have the same one of these names. */
+static int
+place_copies(struct walk *w, bool output)
+{
+	struct dist_source *d = w->d;
+	int last = layout_stages(&d->s.layout) - 1;
+	struct megatron_copy copy[MEGATRON_COPIES];
+	int n =
+	    megatron_copies(&d->map, &d->s.config, &(struct megatron_stages){ last, last }, copy);
+
+	for (int k = 0; k < n && w->optimizer == 0; k++)
+		if (copy[k].virtual_stage == virtual_stage(w, w->chunk) &&
+		    copy[k].output == output && place(w, &d->map.tensor[copy[k].tensor], NULL) < 0)
+			return -1;
+	return 0;
+}
+
+/* From the tensor that was registered last to the first: the copies of tables are at either end. */
 static int
 place_chunk(struct walk *w)
 {
 	struct dist_source *d = w->d;
-	struct chunk c = chunk_of(w, w->chunk);
 
-	if (w->optimizer == 0 && c.virtual_stage == c.last && c.last > 0 &&
-	    !d->s.config.untie_embeddings_and_output_weights &&
-	    place(w, &d->map.tensor[0], NULL) < 0)
+	if (place_copies(w, true) < 0)
 		return -1;
 	for (int i = d->map.count - 1; i >= 0; i--) {
 		const struct megatron_tensor *t = &w->order->map.tensor[i];
 
-		if (is_optimized(w, t) && is_in(&c, t, d->s.config.num_layers) &&
+		if (is_optimized(w, t) && is_in(w, t, w->chunk) &&
 		    place(w, t, range_of(d, w->stage, w->number, w->order->ours[i])) < 0)
 			return -1;
 	}
+	if (place_copies(w, false) < 0)
+		return -1;
 	return is_full(w) && !find_bucket(&d->dir.d, w->stem, w->bucket + 1, d->s.rule->states[0])
 	    ? 0
 	    : -1;

@@ -106,6 +106,19 @@ names_of(const struct dist_source *d)
 	    : MEGATRON_ENGINE;
 }
 
+/* How many layers after the head are stored, by the name of a norm of each. */
+static int64_t
+count_later(const struct dist_source *d)
+{
+	char name[128];
+	int n = -1;
+
+	do
+		snprintf(name, sizeof name, "%smtp.layers.%d.enorm.weight", d->prefix, ++n);
+	while (n < MODEL_MTP_MAX && distcp_tensor(&d->dir.d, name));
+	return n;
+}
+
 int
 dist_take_model(struct dist_source *d, const char *model, struct megatron_run *run, struct err *e)
 {
@@ -122,6 +135,7 @@ dist_take_model(struct dist_source *d, const char *model, struct megatron_run *r
 	d->args = one;
 	if (!family_read_config(model, &d->args.config, NULL, e))
 		return -1;
+	d->args.config.mtp_num_layers = count_later(d);
 	d->args.padded_vocab_size = d->args.config.vocab_size;
 	d->s.layout = (struct layout){ 1, 1, 1, 1 };
 	d->names = names_of(d);

@@ -51,13 +51,14 @@ struct torch_source {
 	struct megatron_args args;
 	struct megatron_map map;
 	struct torch_key *key; /* [map.count], sorted by name */
-	bool copied;           /* the last stage has a copy of the tied table */
+	int num_copies;        /* of tables, on stages other than the first */
+	struct megatron_copy copy[MEGATRON_COPIES];
 	struct megatron_ranks ranks;
 	int64_t expert_ranks, stages, chunks;
 	int64_t *first;          /* layer of virtual stage v, and of the end */
 	struct torch_rank *rank; /* [stages][width] */
-	/* [map.count + 1][width]; the last row is the copy's. Tensors of experts have those of one
-	 * expert rank */
+	/* [map.count + num_copies][width]; the last rows are the copies'. Tensors of experts have
+	 * those of one expert rank */
 	struct torch_cell *cell;
 	bool has_master;
 	bool compared;  /* the ranks of a run compare the checksums, each a share */
@@ -88,8 +89,10 @@ const struct pickle_value *torch_chunk(
  */
 int torch_row(
     const struct torch_source *t, int64_t virtual_stage, int64_t expert_rank, const char *key);
-/* The tensor of a row of cells, of which the last may be the copy's of the tied table. */
+/* The tensor of a row of cells, of which the last are those of copies. */
 const struct megatron_tensor *torch_row_tensor(const struct torch_source *t, int row);
+/* Whether two stages sum the gradients of a row. */
+bool torch_is_shared(const struct torch_source *t, int row);
 /* The cell of a rank by its number. */
 struct torch_cell *torch_cell_at(const struct torch_source *t, int row, int64_t number);
 /* Whether a name in a file stands for something other than a parameter. */

@@ -67,7 +67,6 @@ static void
 list_items(struct reading *x)
 {
 	const struct torch_source *t = x->t;
-	int table = t->map.rows[0].tensor;
 	size_t most = 0;
 
 	for (int64_t j = 0; j < t->chunks; j++) {
@@ -93,7 +92,7 @@ list_items(struct reading *x)
 			x->items.item[x->items.count++] = (struct item){
 				.key = key,
 				.cell = torch_cell_at(t, row, x->rank->number),
-				.tied = t->copied && (row == table || row == t->map.count),
+				.tied = torch_is_shared(t, row),
 				.decay = torch_row_tensor(t, row)->decay,
 			};
 		}
@@ -483,7 +482,7 @@ read_optimizers(struct torch_source *t, const struct torch_rank *r, const struct
 static void
 share_buffers(struct torch_source *t)
 {
-	for (int row = 0; row < t->map.count + t->copied; row++) {
+	for (int row = 0; row < t->map.count + t->num_copies; row++) {
 		if (torch_row_tensor(t, row)->expert >= 0)
 			continue;
 		for (int64_t r = t->ranks.tensor; r < torch_width(t); r++) {

@@ -706,6 +706,52 @@ there_and_back()
 	[ "$status" = 1 ]
 }
 
+@test "export to Megatron-LM's formats and back: layers that predict later tokens" {
+	flat=--use-distributed-optimizer
+	small='--mock-data --vocab-size 61 --num-layers 4 --hidden-size 16 --num-attention-heads 4 --ffn-hidden-size 24
+		--normalization RMSNorm --swiglu --disable-bias-linear --position-embedding-type rope --seq-length 12
+		--mtp-num-layers 2 --mtp-loss-scaling-factor 0.3 --micro-batch-size 1 --global-batch-size 1
+		--hidden-dropout 0 --attention-dropout 0 --eval-iters 0 --num-threads 1 --train-iters 1 --lr 1e-3 --bf16'
+	experts='--num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 8 --moe-layer-freq ([0]+[1])*2'
+	stages='--pipeline-model-parallel-size 2'
+	for model in '' --untie-embeddings-and-output-weights "$experts"; do
+		rm -rf tied
+		# shellcheck disable=SC2086 # options are words
+		mtrain -q --save tied $small $model >log 2>&1
+		for form in torch_dist "torch_dist $flat $stages --tensor-model-parallel-size 2" torch \
+			"torch $flat $stages --transformer-impl local" "torch $stages --num-virtual-stages-per-pipeline-rank 2" \
+			"torch $flat $stages --pipeline-model-parallel-layout Ett|ttmmL --tensor-model-parallel-size 2"; do
+			[ "$model" != "$experts" ] || form="$form --expert-model-parallel-size 2"
+			# shellcheck disable=SC2086 # options are words
+			mckpt export -q --force --to $form tied there
+			mckpt import -q --force there back
+			mckpt diff -q tied back >diff
+			run ! grep -v '	equal	' <(tail -n +2 diff)
+			grep -qx 'mtp-num-layers 2' back/iter_0000001/options.conf
+			grep -qx 'mtp-loss-scaling-factor 0.3' back/iter_0000001/options.conf
+		done
+	done
+}
+
+@test "export names layers that predict later tokens as Megatron-LM does" {
+	mtrain -q --save ck --mock-data --vocab-size 61 --num-layers 2 --hidden-size 16 --num-attention-heads 4 \
+		--position-embedding-type rope --seq-length 12 --mtp-num-layers 1 --micro-batch-size 1 --global-batch-size 1 \
+		--eval-iters 0 --num-threads 1 --train-iters 1 --lr 1e-3 >log 2>&1
+	mckpt export -q --no-optim --to torch --pipeline-model-parallel-size 2 ck there
+	strings there/iter_0000001/mp_rank_00_001/model_optim_rng.pt >words
+	for name in embedding.word_embeddings mtp.layers.0.enorm mtp.layers.0.hnorm mtp.layers.0.eh_proj \
+		mtp.layers.0.mtp_model_layer.mlp.linear_fc2 mtp.layers.0.final_layernorm output_layer; do
+		grep -q "$name.weight" words
+	done
+	grep -q 'mtp.layers.0.eh_proj._extra_state' words
+	run ! grep -q transformer_layer words
+	mckpt export -q --no-optim ck chunks
+	strings chunks/iter_0000001/.metadata >words
+	grep -q 'mtp.layers.0.transformer_layer.mlp.linear_fc2.weight' words
+	grep -q 'mtp.layers.0.eh_proj._extra_state/shard_0_1' words
+	run ! grep -q mtp_model_layer words
+}
+
 @test "--force replaces checkpoints, and nothing that holds another file" {
 	mckpt import -q "$hf/llama" a
 	mckpt export -q a b

@@ -5,9 +5,10 @@
 # ranks, the distributed optimizer in several buckets; experts: 4 in each layer, which 2 ranks share,
 # without an optimizer), or of the same form (gpt2: tied tables, 2 tensor ranks, 2 stages; grouped:
 # the experts as tests/golden/megatron_grouped.py makes them; experts_plain, experts_flat: with
-# torch's optimizer and with the distributed one, of tests/golden/megatron_experts.py). A .tsv has
+# torch's optimizer and with the distributed one, and later: a layer with experts and one that
+# predicts later tokens, by its name of before 2026, of tests/golden/megatron_experts.py). A .tsv has
 # the sums of all tensors, computed from the live tensors. Those of tests/golden/torch_dist are the
-# runs of buckets, of experts and of experts_flat once more, in the torch_dist format.
+# runs of buckets, of experts, of experts_flat and of later once more, in the torch_dist format.
 
 bats_require_minimum_version 1.5.0
 load common
@@ -74,7 +75,7 @@ mckpt: ckpt/iter_0000003: the state of random numbers is not read" mckpt import 
 	mckpt info --tensors all | grep -q 'word_embeddings.weight	BF16	512,64'
 	fails 1 "mckpt: ckpt/iter_0000500: the model has 512 tokens at most, not 513" \
 		mckpt import --vocab-size 513 ckpt more
-	fails 1 "mckpt: --mtp-num-layers: 'ckpt' is no Hugging Face directory, of which alone such layers are read" \
+	fails 1 "mckpt: --mtp-num-layers: 'ckpt' is no Hugging Face directory: of other sources all such layers are read" \
 		mckpt import --mtp-num-layers 1 ckpt more
 }
 
@@ -137,6 +138,42 @@ moe_router_topk	2" ]
 	mckpt import -q dist/ckpt out
 	sums out | diff - "$golden/experts_flat.tsv"
 	mckpt verify -q dist/ckpt
+}
+
+@test "import: layers that predict later tokens, in either format" {
+	unpack later
+	mkdir dist
+	tar -C dist -xJf "$TOP/tests/golden/torch_dist/later.tar.xz"
+	for from in ckpt dist/ckpt; do
+		mckpt import -q $from out
+		sums out | diff - "$golden/later.tsv"
+		grep -qx 'mtp-num-layers 1' out/iter_0000003/options.conf
+		grep -qx 'mtp-loss-scaling-factor 0.3' out/iter_0000003/options.conf
+		mckpt verify -q $from
+		rm -r out
+	done
+	# without args the names in the directory tell how many there are
+	cat >config.json <<-'END'
+	{ "model_type": "mixtral", "hidden_size": 16, "intermediate_size": 20, "num_attention_heads": 4,
+	  "num_key_value_heads": 2, "num_hidden_layers": 1, "num_local_experts": 2, "num_experts_per_tok": 2,
+	  "vocab_size": 61, "max_position_embeddings": 16, "rope_theta": 10000.0, "rms_norm_eps": 1e-5 }
+	END
+	LC_ALL=C sed -i 's/common_state/common_stale/g' dist/ckpt/iter_0000003/.metadata
+	mckpt import -q --model config.json dist/ckpt without-args
+	sums without-args | cut -f 1,3 | grep -v exp_avg | diff - <(cut -f 1,3 "$golden/later.tsv" | grep -v exp_avg)
+	mckpt import -q ckpt out
+	mckpt diff -q --tolerance 0.01 --ignore '*.exp_avg*' out without-args
+	# a table of the stage that has such layers is that of the first
+	mckpt export -q --no-optim --dtype fp32 --to torch --pipeline-model-parallel-size 2 \
+		--pipeline-model-parallel-layout 'Et|mL' out stages
+	mckpt import -q stages back
+	mckpt diff -q --ignore '*.exp_avg*' out back
+	file=stages/iter_0000003/mp_rank_00_001/model_optim_rng.pt
+	unsummed stages/iter_0000003/*/model_optim_rng.pt
+	data=$(grep -abo 'archive/data/0' $file | head -n 1 | cut -d : -f 1)
+	poke $file $((data + 200))
+	fails 1 "mckpt: stages/iter_0000003: 'embedding.word_embeddings.weight': its 2 copies differ (fp32 and 16 bits, tensor ranks, first and last stage)" \
+		mckpt import -q stages other
 }
 
 @test "import: experts of a rank in one transposed tensor, as --moe-grouped-gemm had them first" {

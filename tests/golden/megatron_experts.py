@@ -8,7 +8,8 @@ tests/tools reads them. mckpt must import each bit for bit; both are taken from 
 one fails.
 
 Made tests/golden/torch/experts_{plain,flat}.tar.xz and tests/golden/torch_dist/experts_flat.tar.xz with Megatron-LM
-d98e8a64ddf3 (August 2026) and torch 2.15.0.
+d98e8a64ddf3 (August 2026) and torch 2.15.0, and later.tar.xz of both directories: that of torch with the module
+mtp_model_layer called transformer_layer, as it was before 9d71cb1cd2 (February 2026).
 """
 import glob
 import os
@@ -34,6 +35,8 @@ MODEL = """--num-layers 2 --hidden-size 16 --ffn-hidden-size 24 --num-attention-
     --clip-grad 1.0 --attention-dropout 0 --hidden-dropout 0 --eval-iters 0 --init-method-std 0.1 --seed 4217
     --tokenizer-type NullTokenizer --vocab-size 61 --make-vocab-size-divisible-by 8 --train-iters %d
     --expert-model-parallel-size 2 --data-parallel-size 2 --moe-token-dispatcher-type allgather --bf16""" % STEPS
+# Two layers, of which the last predicts the token after the next, and two experts.
+LATER = "--num-layers 1 --mtp-num-layers 1 --mtp-loss-scaling-factor 0.3 --num-experts 2"
 DISTRIBUTED, WHOLE = "--use-distributed-optimizer", "--dist-ckpt-optim-fully-reshardable"
 FORMS = {
     "torch-plain": "--ckpt-format torch",
@@ -41,12 +44,15 @@ FORMS = {
     "dist-plain": "--ckpt-format torch_dist",
     "dist-flat": "--ckpt-format torch_dist " + DISTRIBUTED,
     "dist-flat-buckets": "--ckpt-format torch_dist --overlap-grad-reduce --ddp-bucket-size 1500 " + DISTRIBUTED,
+    "later-torch": "--ckpt-format torch %s %s" % (DISTRIBUTED, LATER),
+    "later-dist": "--ckpt-format torch_dist %s %s" % (DISTRIBUTED, LATER),
     "dist-whole": "--ckpt-format torch_dist %s %s" % (DISTRIBUTED, WHOLE),
 }
 
 
 def engine_name(name):
-    """The name that the norm before attention has with Transformer Engine."""
+    """The name that the norm before attention has with Transformer Engine; layers after the head have names as in torch_dist."""
+    name = name.replace(".mtp_model_layer.", ".transformer_layer.")
     return name.replace(".input_layernorm.", ".self_attention.linear_qkv.layer_norm_")
 
 

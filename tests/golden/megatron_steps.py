@@ -98,9 +98,11 @@ def patch():
     import megatron.core.optimizer as optimizer
     import megatron.core.optimizer.distrib_optimizer as distributed
     import megatron.core.tensor_parallel.random as random
+    import megatron.core.transformer.multi_token_prediction as later
 
     utils.compile_helpers = lambda: None  # of datasets, which are not read here
     random.CudaRNGStatesTracker.fork = lambda *_: contextlib.nullcontext()
+    later.is_inference_column_parallel_linear = lambda _: False  # which asks for a class of Transformer Engine
     optimizer.Adam, optimizer.USING_PYTORCH_OPTIMIZER = Adam, False
     distributed.HAVE_APEX_OR_TE = True  # whose Adam has its step in the group
 

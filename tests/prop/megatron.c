@@ -36,6 +36,7 @@ random_model(void)
 		c.moe_layer_freq = pattern_every(between(2, 3));
 	}
 	c.untie_embeddings_and_output_weights = between(0, 1);
+	c.mtp_num_layers = c.position == POSITION_ROPE ? between(0, 2) : 0;
 	return c;
 }
 
@@ -109,13 +110,13 @@ main(void)
 		int count = model_params(&c, &p);
 		struct count *n;
 
-		CHECK(
-		    megatron_map_init(&m,
-			&(struct megatron_model){ &c, p, count,
-			    between(0, 1) ? MEGATRON_ENGINE : MEGATRON_LOCAL,
-			    megatron_padded_vocab(&c, ranks.tensor),
-			    (enum megatron_experts)between(MEGATRON_SEQUENTIAL, MEGATRON_STACKED) },
-			&e) == 0);
+		CHECK(megatron_map_init(&m,
+			  &(struct megatron_model){ &c, p, count,
+			      between(0, 1) ? MEGATRON_ENGINE : MEGATRON_LOCAL,
+			      megatron_padded_vocab(&c, ranks.tensor),
+			      (enum megatron_experts)between(MEGATRON_SEQUENTIAL, MEGATRON_STACKED),
+			      (enum megatron_later)between(0, 1) },
+			  &e) == 0);
 		n = calloc((size_t)m.count, sizeof *n);
 		if (megatron_check_ranks(&m, ranks, &e) == 0) {
 			for (int i = 0; i < count; i++)

@@ -202,6 +202,100 @@ test_experts(void)
 	    "mlp.experts.experts.linear_fc2.weight 16x20 1 1\n");
 }
 
+/* The tensors after layer 1: name, shape, cut, blocks; @ and the layer that each is placed with. */
+static const char *
+later_names(const struct model_config *c, enum megatron_later later)
+{
+	static char text[4096];
+	struct param *p;
+	int n = model_params(c, &p);
+	struct megatron_map m;
+	size_t at = 0;
+	struct err e;
+
+	CHECK(megatron_map_init(&m,
+		  &(struct megatron_model){
+		      c, p, n, MEGATRON_ENGINE, 64, MEGATRON_SEQUENTIAL, later },
+		  &e) == 0);
+	for (int i = 0; i < m.count; i++) {
+		const struct megatron_tensor *t = &m.tensor[i];
+		char key[128];
+
+		megatron_key(t, 1, 0, key);
+		if (t->layer > 1)
+			at += (size_t)snprintf(text + at, sizeof text - at,
+			    "%s %lldx%lld %d %d @%d\n", key, (long long)t->shape[0],
+			    (long long)t->shape[1], t->cut, t->blocks, t->placed);
+	}
+	megatron_map_release(&m);
+	free(p);
+	return text;
+}
+
+/* The output table is registered last, and the final norm is on the stage of the last layer. */
+static void
+test_later(void)
+{
+	struct model_config c = llama();
+
+	c.mtp_num_layers = 1;
+	CHECK_STR(later_names(&c, MEGATRON_MODEL_LAYER),
+	    "decoder.final_layernorm.weight 16x0 -1 1 @1\n"
+	    "mtp.layers.0.enorm.weight 16x0 -1 1 @2\n"
+	    "mtp.layers.0.hnorm.weight 16x0 -1 1 @2\n"
+	    "mtp.layers.0.eh_proj.weight 16x32 0 1 @2\n"
+	    "mtp.layers.0.mtp_model_layer.self_attention.linear_proj.weight 16x16 1 1 @2\n"
+	    "mtp.layers.0.mtp_model_layer.self_attention.linear_qkv.layer_norm_weight 16x0 -1 1 "
+	    "@2\n"
+	    "mtp.layers.0.mtp_model_layer.self_attention.linear_qkv.weight 32x16 0 1 @2\n"
+	    "mtp.layers.0.mtp_model_layer.mlp.linear_fc1.layer_norm_weight 16x0 -1 1 @2\n"
+	    "mtp.layers.0.mtp_model_layer.mlp.linear_fc1.weight 48x16 0 2 @2\n"
+	    "mtp.layers.0.mtp_model_layer.mlp.linear_fc2.weight 16x24 1 1 @2\n"
+	    "mtp.layers.0.final_layernorm.weight 16x0 -1 1 @2\n"
+	    "output_layer.weight 64x16 0 1 @2\n");
+	CHECK(strstr(later_names(&c, MEGATRON_TRANSFORMER_LAYER),
+	    "\nmtp.layers.0.transformer_layer.mlp.linear_fc2.weight 16x24 "));
+}
+
+/* Copies as "key of the tensor on stage v", with * for an idle one. */
+static const char *
+copies(bool tied, int64_t later, struct megatron_stages stages)
+{
+	static char text[256];
+	struct model_config c = llama();
+	struct megatron_copy copy[MEGATRON_COPIES];
+	struct fixture f;
+	size_t at = 0;
+	int n;
+
+	c.untie_embeddings_and_output_weights = !tied;
+	c.mtp_num_layers = later;
+	begin(&f, &c, MEGATRON_ENGINE, 1);
+	n = megatron_copies(&f.map, &c, &stages, copy);
+	text[0] = '\0';
+	for (int k = 0; k < n; k++)
+		at += (size_t)snprintf(text + at, sizeof text - at, "%s %d %d%s%s\n", copy[k].key,
+		    copy[k].tensor, copy[k].virtual_stage, copy[k].output ? " output" : "",
+		    copy[k].idle ? " *" : "");
+	end(&f);
+	return text;
+}
+
+static void
+test_copies(void)
+{
+	static const struct megatron_stages one = { 0, 0 }, four = { 3, 3 }, apart = { 2, 3 };
+
+	CHECK_STR(copies(false, 0, four), "");
+	CHECK_STR(copies(true, 0, four), "output_layer.weight 0 3 output\n");
+	CHECK_STR(copies(true, 1, one), "");
+	CHECK_STR(copies(false, 1, four), "embedding.word_embeddings.weight 0 3\n");
+	CHECK_STR(copies(true, 1, four),
+	    "embedding.word_embeddings.weight 0 3\noutput_layer.weight 0 3 output *\n");
+	CHECK_STR(copies(true, 1, apart),
+	    "embedding.word_embeddings.weight 0 2\noutput_layer.weight 0 3 output\n");
+}
+
 /* The pieces of a whole parameter: "param rows > rank: rows", and columns where they are cut. */
 static const char *
 pieces(const struct model_config *c, const char *name, int64_t ranks)
@@ -274,6 +368,8 @@ main(void)
 {
 	test_tensors();
 	test_experts();
+	test_later();
+	test_copies();
 	test_rows();
 	test_refusals();
 	return check_done();

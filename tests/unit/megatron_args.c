@@ -229,6 +229,8 @@ static const struct {
 	{ "window_attn_skip_freq 2", "window-attn-skip-freq 2\n" },
 	{ "no_rope_freq 2", "no-rope-freq 2\n" },
 	{ "softmax_type off-by-one", "softmax-type off-by-one\n" },
+	{ "mtp_num_layers 2", "mtp-num-layers 2\nmtp-loss-scaling-factor 0.1" },
+	{ "mtp_num_layers 0", "num-layers 2\n" },
 };
 
 static void
@@ -254,7 +256,9 @@ test_changes(void)
 static const struct {
 	const char *change, *reason;
 } bad[] = {
-	{ "mtp_num_layers 1", "mtp_num_layers 1: multi-token prediction, which is not read" },
+	{ "mtp_use_repeated_layer True",
+	    "mtp_use_repeated_layer True: one layer for all later tokens, which is not read" },
+	{ "mtp_num_layers 9", "--mtp-num-layers 9: must be from 1 to 8" },
 	{ "multi_latent_attention True",
 	    "multi_latent_attention True: multi-latent attention, which is not read" },
 	{ "softmax_type other",
