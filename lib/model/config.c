@@ -106,6 +106,18 @@ layer_transforms(const struct model_config *c, int64_t layer)
 	return layer >= 0 && layer <= model_end(c) && layer != c->num_layers;
 }
 
+int64_t
+model_transforms(const struct model_config *c)
+{
+	return c->num_layers + c->mtp_num_layers;
+}
+
+int64_t
+layer_transforms_before(const struct model_config *c, int64_t layer)
+{
+	return layer - (layer > c->num_layers);
+}
+
 bool
 model_table_at_ends(const struct model_config *c)
 {
@@ -140,8 +152,7 @@ model_has_linear(const struct model_config *c)
 int64_t
 model_softmax_layers(const struct model_config *c)
 {
-	return c->num_layers + c->mtp_num_layers -
-	    pattern_count(&c->linear_attention_freq, c->num_layers);
+	return model_transforms(c) - pattern_count(&c->linear_attention_freq, c->num_layers);
 }
 
 bool

@@ -152,6 +152,9 @@ double model_latent_epsilon(const struct model_config *c);
 int64_t model_end(const struct model_config *c);
 /* Whether a layer is one of attention and an MLP or experts: of the model's, or after the head. */
 bool layer_transforms(const struct model_config *c, int64_t layer);
+/* How many there are, and the number of one among them. */
+int64_t model_transforms(const struct model_config *c);
+int64_t layer_transforms_before(const struct model_config *c, int64_t layer);
 /* Whether the first and the last pipeline stage both read the table of word embeddings. */
 bool model_table_at_ends(const struct model_config *c);
 /* Keys that a query sees in a layer, itself included; 0: all. */

@@ -385,8 +385,6 @@ check_clip(const struct run_plan *plan, struct err *e)
 {
 	bool normed = plan->model.qk_layernorm && !plan->model.multi_latent_attention;
 
-	if (plan->shape.qk_clip && plan->model.mtp_num_layers)
-		return err_set(e, "--qk-clip: is not supported with --mtp-num-layers");
 	return plan->shape.qk_clip && normed
 	    ? err_set(e, "--qk-clip: is not supported with --qk-layernorm")
 	    : 0;

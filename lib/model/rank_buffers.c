@@ -102,8 +102,8 @@ state_run(struct buffer_list *to, const struct sizes *z, const struct rank_share
 	const struct model_config *c = z->model;
 	bool rope = c->position == POSITION_ROPE;
 	int64_t rotary = model_rotary_dim(c),
-		heads =
-		    c->num_layers * c->num_attention_heads / z->layout->tensor_model_parallel_size;
+		heads = model_transforms(c) * c->num_attention_heads /
+	    z->layout->tensor_model_parallel_size;
 	const struct buffer_row rows[] = {
 		{ "rotary table", BUF_ROPE, RUN, rope, COMPUTE, { z->positions, rotary } },
 		{ "window rotary table", BUF_WINDOW_ROPE, RUN,

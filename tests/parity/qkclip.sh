@@ -20,6 +20,9 @@ of()
 	case $1 in
 	latents) model="$plain $latents --q-lora-rank 10" ;;
 	whole) model="$plain $latents" ;; # q has no latent
+	later) model="$plain --mtp-num-layers 2 --mtp-loss-scaling-factor 0.3" ;;
+	# what reads the output of another layer's attention does not see its scores
+	itself) model="$plain --mtp-num-layers 2 --window-size 1" ;;
 	biases) model="$plain --add-qkv-bias --reset-attention-mask --window-size 5" ;;
 	*) model=$plain ;;
 	esac
@@ -45,6 +48,8 @@ check llama 1 --cpu-offloading-num-layers 2 --optimizer-cpu-offload --use-precis
 check biases 4 $(layout 1 2) $(context 2) --recompute-granularity selective
 check latents 4 $(layout 2 1) $(context 2) $full --sequence-parallel
 check whole 4 $(layout 2 1) $(zero 3) --micro-batch-size 2
+check later 4 $(layout 2 2) --sequence-parallel
+check later 4 $(layout 1 2) $(context 2) $full
 
 of llama
 for rule in muon adam; do
@@ -66,7 +71,7 @@ mtok encode --tokenizer-type NullTokenizer --vocab-size 499 --append-eod -q -o o
 	>log 2>&1 || fail "mtok encode"
 one="--data-path one_text_document --tokenizer-type NullTokenizer --split 100,0,0 --fp64 --qk-clip
 	--num-layers 1 --global-batch-size 1 --lr 0 --min-lr 0 --weight-decay 0"
-for name in llama biases latents whole; do
+for name in llama biases latents whole itself; do
 	of $name
 	rm -rf free once twice
 	train 1 $one --qk-clip-threshold 1e9 --train-iters 1 --save free
@@ -76,6 +81,8 @@ for name in llama biases latents whole; do
 		fail "$name: nothing was clipped"
 	same_tensors "$name: clipped twice" once twice --tolerance 1e-12 --ignore '*.exp_avg*'
 done
+! (same_tensors clipped once free --only 'mtp.layers.1.*linear_q.weight') >log 2>&1 ||
+	fail "the last layer after the head was not clipped"
 echo "what has shrunk stays as it is with the same sample"
 
 of llama

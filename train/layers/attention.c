@@ -290,10 +290,11 @@ measure(const struct layer *l, struct step *s, const struct attention *a)
 {
 	struct tensor scores = engine_buffer(s->e, BUF_SCORES);
 	struct attention_max m = { .fwd = *a };
+	int64_t row = layer_transforms_before(&s->e->plan.model, l->block->layer);
 
 	if (!scores.data)
 		return;
-	m.max = tensor_rows(&scores, l->block->layer * a->num_heads, a->num_heads);
+	m.max = tensor_rows(&scores, row * a->num_heads, a->num_heads);
 	context_kind_of(&s->e->plan)->max(s, &m);
 }
 

@@ -24,7 +24,8 @@ qk_clip_scores(struct engine *e)
 	const struct model_config *c = &e->plan.model;
 	struct tensor scores = engine_buffer(e, BUF_SCORES);
 	int64_t heads = c->num_attention_heads / e->plan.layout.tensor_model_parallel_size,
-		groups = c->num_query_groups, first = heads * e->coord[AX_TP];
+		groups = c->num_query_groups, first = heads * e->coord[AX_TP],
+		layers = model_transforms(c);
 	struct comm *w = e->groups.world;
 	double *out, *mine;
 	void *host;
@@ -32,7 +33,7 @@ qk_clip_scores(struct engine *e)
 
 	if (!scores.data)
 		return NULL;
-	out = mem_zalloc((size_t)(c->num_layers * groups), sizeof *out);
+	out = mem_zalloc((size_t)(layers * groups), sizeof *out);
 	mine = mem_alloc((size_t)scores.shape[0], sizeof *mine);
 	host = mem_alloc(tensor_bytes(&scores), 1);
 	e->backend->copy_out(e->stream, host, scores.data, tensor_bytes(&scores));
@@ -44,7 +45,7 @@ qk_clip_scores(struct engine *e)
 
 		*max = fmax(*max, mine[i]);
 	}
-	all = tensor_1d(out, DTYPE_F64, c->num_layers * groups);
+	all = tensor_1d(out, DTYPE_F64, layers * groups);
 	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ all, REDUCE_MAX });
 	free(mine);
 	free(host);
@@ -110,6 +111,7 @@ qk_clip_part(struct engine *e, const struct qk_clip *c, const double *scores, in
     const struct part *within)
 {
 	const struct model_config *m = &e->plan.model;
+	const double *of_layer;
 	struct group_rows r;
 
 	for (int i = 0; scores && i < e->mem.shards.count; i++) {
@@ -118,8 +120,9 @@ qk_clip_part(struct engine *e, const struct qk_clip *c, const double *scores, in
 
 		if (s->bucket != bucket || !find_rows(m, c, p->number, &r))
 			continue;
+		of_layer = &scores[layer_transforms_before(m, p->layer) * m->num_query_groups];
 		for (int64_t g = 0; g < m->num_query_groups; g++) {
-			double eta = c->threshold / scores[p->layer * m->num_query_groups + g];
+			double eta = c->threshold / of_layer[g];
 			int64_t from = g * (r.first + r.others), cut = from + r.first;
 
 			if (!(eta < 1))

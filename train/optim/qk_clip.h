@@ -7,8 +7,9 @@
 #include "lib/model/optim_options.h"
 #include "train/engine/engine.h"
 
-/* [layers][groups] of the model, the largest scores of the step, equal on every rank; the caller
- * frees it. NULL where scores are not kept. Waits for the device; collective over the world. */
+/* [layers][groups] of the model, also of those after the head, the largest scores of the step,
+ * equal on every rank; the caller frees it. NULL where scores are not kept. Waits for the device;
+ * collective over the world. */
 double *qk_clip_scores(struct engine *e);
 /* Shrinks an own part of a bucket: masters, and the weights where those are apart. Nothing without
  * scores. Queued where the part is updated, on the device or by the host. */

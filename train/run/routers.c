@@ -35,7 +35,7 @@ routers_new(const struct engine *e)
 	r->sum = mem_zalloc((size_t)(r->layers * r->columns), sizeof *r->sum);
 	for (int64_t i = 0; i <= model_end(c); i++)
 		if (layer_transforms(c, i) && layer_has_experts(c, i))
-			r->layer[n++] = i - (i > c->num_layers);
+			r->layer[n++] = layer_transforms_before(c, i);
 	return r;
 }
 
