@@ -190,6 +190,26 @@ put_layers(struct str *out, const char *key, int64_t num_layers, const struct la
 	pickle_close_list(out);
 }
 
+/* Attention of latents. Its kind of rotation is YaRN there, with factor 1 where it is plain. */
+static void
+put_latents(struct str *out, const struct model_config *c)
+{
+	bool yarn = c->rope_scaling == ROPE_SCALING_YARN;
+
+	put_bool(out, "multi_latent_attention", c->multi_latent_attention);
+	if (!c->multi_latent_attention)
+		return;
+	put_optional(out, "q_lora_rank", c->q_lora_rank);
+	put_int(out, "kv_lora_rank", c->kv_lora_rank);
+	put_int(out, "qk_head_dim", c->qk_head_dim);
+	put_int(out, "qk_pos_emb_head_dim", c->qk_pos_emb_head_dim);
+	put_int(out, "v_head_dim", c->v_head_dim);
+	put_text(out, "rope_type", "yarn");
+	put_double(out, "rotary_scaling_factor", yarn ? c->rope_factor : 1);
+	put_double(out, "mscale", yarn && c->yarn_mscale > 0 ? c->yarn_mscale : 1);
+	put_double(out, "mscale_all_dim", yarn ? c->yarn_mscale_all_dim : 0);
+}
+
 /* Fields that Megatron-LM says in several args, or in other words. GELU by the error function is
  * what it computes without its fusion. A window is the keys that a query sees before and after its
  * own, and 1 for each layer that has it. */
@@ -239,6 +259,7 @@ put_recipe(struct str *out, const struct model_config *c)
 	    &pattern_attention);
 	put_text(out, "softmax_type", softmax_type_names[c->softmax_type]);
 	put_layers(out, "no_rope_freq", c->num_layers, &c->no_rope_freq, &pattern_no_rope);
+	put_latents(out, c);
 	put_optional(out, "mtp_num_layers", c->mtp_num_layers);
 	put_double(out, "mtp_loss_scaling_factor", c->mtp_loss_scaling_factor);
 }

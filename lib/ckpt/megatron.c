@@ -17,24 +17,32 @@
 
 enum { PARAMS_MAX = 3 };
 
-/* Where a row applies: norms of attention that belong to its linear, and those that do not; the
- * same of MLPs; the three names of experts. */
+/* Where a row applies: norms before attention that belong to its linear, and those that do not; the
+ * same of MLPs, and of latents; the three names of experts. */
 enum {
-	ENGINE = 1,
-	LOCAL = 2,
+	JOINED = 1,
+	APART = 2,
 	FUSED = 4,
 	OWN = 8,
 	SEQUENTIAL = 16,
 	GROUPED = 32,
 	STACKED = 64,
-	ALL = 127
+	ENGINE = 128,
+	LOCAL = 256,
+	ALL = 511
 };
 
 static const unsigned norms[][2] = { /* in layers with an MLP, and with experts */
-	[MEGATRON_ENGINE] = { ENGINE | FUSED, ENGINE | OWN },
-	[MEGATRON_LOCAL] = { LOCAL | OWN, LOCAL | OWN },
-	[MEGATRON_LOCAL_DIST] = { ENGINE | FUSED, ENGINE | FUSED }
+	[MEGATRON_ENGINE] = { JOINED | FUSED, JOINED | OWN },
+	[MEGATRON_LOCAL] = { APART | OWN, APART | OWN },
+	[MEGATRON_LOCAL_DIST] = { JOINED | FUSED, JOINED | FUSED }
 };
+/* With attention of latents, whose projections down have no norm, and which has names of its own
+ * implementation in torch_dist, too. */
+static const unsigned latent_norms[][2] = { [MEGATRON_ENGINE] = { APART | FUSED | ENGINE,
+						APART | OWN | ENGINE },
+	[MEGATRON_LOCAL] = { APART | OWN | LOCAL, APART | OWN | LOCAL },
+	[MEGATRON_LOCAL_DIST] = { APART | OWN | LOCAL, APART | OWN | LOCAL } };
 
 static const unsigned experts[] = { [MEGATRON_SEQUENTIAL] = SEQUENTIAL,
 	[MEGATRON_GROUPED] = GROUPED,
@@ -67,6 +75,21 @@ struct row {
 		    EXPERT_COLUMNS \
 	}
 
+/* Projections of latents: those down are whole with Transformer Engine, and else cut along rows. */
+#define LATENTS(x) \
+	{ ENGINE, LAYER, "self_attention.linear_" x "_down_proj.weight", 1, \
+		{ "self_attention.linear_" x "_down_proj.weight" } }, \
+	    { LOCAL, LAYER, "self_attention.linear_" x "_down_proj.weight", 1, \
+		    { "self_attention.linear_" x "_down_proj.weight" }, CUT_ROWS }, \
+	    { ENGINE, LAYER, "self_attention.linear_" x "_up_proj.layer_norm_weight", 1, \
+		    { "self_attention." x "_latent_layernorm.weight" } }, \
+	{ \
+		ALL, LAYER, "self_attention.linear_" x "_up_proj.weight", 1, \
+		{ \
+			"self_attention.linear_" x "_up_proj.weight" \
+		} \
+	}
+
 /* In the order of registration: __init__ of SelfAttention makes linear_proj first. The norms of the
  * local implementation come before their block, those of Transformer Engine with their linear. */
 static const struct row rows[] = {
@@ -78,16 +101,18 @@ static const struct row rows[] = {
 	{ ALL, LATER, "hnorm.weight", 1, { "hnorm.weight" } },
 	{ ALL, LATER, "hnorm.bias", 1, { "hnorm.bias" } },
 	{ ALL, LATER, "eh_proj.weight", 1, { "eh_proj.weight" }, CUT_ROWS },
-	{ LOCAL, LAYER, "input_layernorm.weight", 1, { "input_layernorm.weight" } },
-	{ LOCAL, LAYER, "input_layernorm.bias", 1, { "input_layernorm.bias" } },
+	{ APART, LAYER, "input_layernorm.weight", 1, { "input_layernorm.weight" } },
+	{ APART, LAYER, "input_layernorm.bias", 1, { "input_layernorm.bias" } },
 	{ ALL, LAYER, "self_attention.core_attention.softmax_offset", 1,
 	    { "self_attention.core_attention.softmax_offset" } },
 	{ ALL, LAYER, "self_attention.linear_proj.weight", 1,
 	    { "self_attention.linear_proj.weight" } },
 	{ ALL, LAYER, "self_attention.linear_proj.bias", 1, { "self_attention.linear_proj.bias" } },
-	{ ENGINE, LAYER, "self_attention.linear_qkv.layer_norm_weight", 1,
+	{ ALL, LAYER, "self_attention.linear_q_proj.weight", 1,
+	    { "self_attention.linear_q_proj.weight" } },
+	{ JOINED, LAYER, "self_attention.linear_qkv.layer_norm_weight", 1,
 	    { "input_layernorm.weight" } },
-	{ ENGINE, LAYER, "self_attention.linear_qkv.layer_norm_bias", 1,
+	{ JOINED, LAYER, "self_attention.linear_qkv.layer_norm_bias", 1,
 	    { "input_layernorm.bias" } },
 	{ ALL, LAYER, "self_attention.linear_qkv.weight", 3,
 	    { "self_attention.linear_q.weight", "self_attention.linear_k.weight",
@@ -103,6 +128,12 @@ static const struct row rows[] = {
 	{ ALL, LAYER, "self_attention.k_layernorm.weight", 1,
 	    { "self_attention.k_layernorm.weight" } },
 	{ ALL, LAYER, "self_attention.k_layernorm.bias", 1, { "self_attention.k_layernorm.bias" } },
+	LATENTS("q"),
+	LATENTS("kv"),
+	{ LOCAL, LAYER, "self_attention.q_layernorm.weight", 1,
+	    { "self_attention.q_latent_layernorm.weight" } },
+	{ LOCAL, LAYER, "self_attention.kv_layernorm.weight", 1,
+	    { "self_attention.kv_latent_layernorm.weight" } },
 	{ OWN, LAYER, "pre_mlp_layernorm.weight", 1, { "pre_mlp_layernorm.weight" } },
 	{ OWN, LAYER, "pre_mlp_layernorm.bias", 1, { "pre_mlp_layernorm.bias" } },
 	{ FUSED, LAYER, "mlp.linear_fc1.layer_norm_weight", 1, { "pre_mlp_layernorm.weight" } },
@@ -233,7 +264,8 @@ layer_at(const struct megatron_model *model, int first)
 	while (first + l.count < model->count && l.param[l.count].layer == l.param[0].layer)
 		l.count++;
 	sparse = find(&l, "mlp.router.weight", -1) >= 0;
-	l.where = norms[model->names][sparse] | experts[model->experts];
+	l.where = experts[model->experts] |
+	    (model->config->multi_latent_attention ? latent_norms : norms)[model->names][sparse];
 	return l;
 }
 

@@ -42,7 +42,7 @@ static const struct {
 	{ "moe_mlp_glu_interleave_size", NULL, "rows of gate and up that take turns" },
 	{ "moe_apply_probs_on_input", NULL, "weights of experts before their activation" },
 	{ "mtp_use_repeated_layer", NULL, "one layer for all later tokens" },
-	{ "multi_latent_attention", NULL, "multi-latent attention" },
+	{ "mla_down_proj_fusion", NULL, "projections down to latents in one" },
 	{ "experimental_attention_variant", NULL, "another attention" },
 	{ "linear_attention_freq", NULL, "linear attention" },
 	{ "attention_output_gate", NULL, "a gate after attention" },
@@ -92,6 +92,25 @@ is_off(const struct pickle_value *v)
 	return pickle_double(v, &x) && x == 0;
 }
 
+static double
+number(const struct pickle_value *args, const char *name, double absent)
+{
+	double x;
+
+	return pickle_double(pickle_get(args, name), &x) ? x : absent;
+}
+
+/* Whether angles of attention of latents are those of YaRN, which is its kind of rotation unless
+ * the args have another. */
+static bool
+has_yarn(const struct pickle_value *args)
+{
+	const char *kind = pickle_string(pickle_get(args, "rope_type"));
+
+	return !is_off(pickle_get(args, "multi_latent_attention")) &&
+	    !(kind && !strcmp(kind, "rope")) && number(args, "rotary_scaling_factor", 1) > 1;
+}
+
 /* What makes another model, then sizes without a default. */
 static int
 check_attributes(const struct pickle_value *args, struct err *e)
@@ -110,6 +129,10 @@ check_attributes(const struct pickle_value *args, struct err *e)
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
 		if (is_off(pickle_get(args, needed[i])))
 			return refuse(needed[i], pickle_get(args, needed[i]), "is needed", e);
+	if (!is_off(pickle_get(args, "multi_latent_attention")) && !has_yarn(args) &&
+	    number(args, "rotary_scaling_factor", 1) > 1 && number(args, "mscale_all_dim", 0) != 0)
+		return refuse("mscale_all_dim", pickle_get(args, "mscale_all_dim"),
+		    "scores of YaRN without its angles, which are not read", e);
 	return 0;
 }
 
@@ -186,24 +209,44 @@ add_option(struct words *w, const struct opt *o, const struct pickle_value *args
 	return rc;
 }
 
-/* Without the switch Megatron-LM has as many groups as heads, whatever num_query_groups says; and
- * without experts or layers after the head, what is said of them has no effect. The interpolation
- * of positions has a switch of its own there. */
+/* Whether an attribute says nothing of the model. Without the switch Megatron-LM has as many groups
+ * as heads, whatever num_query_groups says; without experts, layers after the head, latents or
+ * YaRN, what is said of them has no effect; and latents have widths of their own. */
+static bool
+is_idle(const struct pickle_value *args, const struct opt *o)
+{
+	static const struct {
+		const char *option, *needs;
+		unsigned tag;
+	} rows[] = {
+		{ "num-query-groups", "group_query_attention", 0 },
+		{ "num-experts", "num_experts", MODEL_IF_EXPERTS },
+		{ "mtp-num-layers", "mtp_num_layers", MODEL_IF_MTP },
+		{ "multi-latent-attention", "multi_latent_attention", MODEL_IF_LATENT },
+	};
+	static const char *const of_yarn[] = { "rotary-scaling-factor", "mscale",
+		"mscale-all-dim" };
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if ((!strcmp(o->name, rows[i].option) || o->tag & rows[i].tag) &&
+		    is_off(pickle_get(args, rows[i].needs)))
+			return true;
+	for (size_t i = 0; i < sizeof of_yarn / sizeof *of_yarn; i++)
+		if (!strcmp(o->name, of_yarn[i]))
+			return !has_yarn(args);
+	return !strcmp(o->name, "kv-channels") &&
+	    !is_off(pickle_get(args, "multi_latent_attention"));
+}
+
+/* The interpolation of positions has a switch of its own there. */
 static int
 add_options(struct words *w, const struct pickle_value *args, struct err *e)
 {
 	const struct pickle_value *factor = pickle_get(args, "rotary_seq_len_interpolation_factor");
-	bool no_groups = is_off(pickle_get(args, "group_query_attention")),
-	     no_experts = is_off(pickle_get(args, "num_experts")),
-	     no_later = is_off(pickle_get(args, "mtp_num_layers"));
 	struct str word = { 0 };
 
 	for (const struct opt *o = model_rows; o->type != OPT_END_TYPE; o++) {
-		if (!o->name || !strcmp(o->name, "model") ||
-		    (no_groups && !strcmp(o->name, "num-query-groups")) ||
-		    (no_experts &&
-			(!strcmp(o->name, "num-experts") || o->tag & MODEL_IF_EXPERTS)) ||
-		    (no_later && (!strcmp(o->name, "mtp-num-layers") || o->tag & MODEL_IF_MTP)))
+		if (!o->name || !strcmp(o->name, "model") || is_idle(args, o))
 			continue;
 		if (add_option(w, o, args, e) < 0)
 			return -1;

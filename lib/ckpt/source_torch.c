@@ -298,12 +298,13 @@ static int
 make_map(struct torch_source *t, struct err *e)
 {
 	struct megatron_stages stages = { .last = (int)(t->chunks * t->stages) - 1 };
+	const char *own = t->s.config.multi_latent_attention ? ".self_attention.kv_layernorm."
+							     : ".input_layernorm.";
 	struct megatron_model model = { .config = &t->s.config,
 		.param = t->s.param,
 		.count = t->s.count,
 		.padded_vocab_size = t->args.padded_vocab_size,
-		.names =
-		    has_tensor(t, ".input_layernorm.", "weight") ? MEGATRON_LOCAL : MEGATRON_ENGINE,
+		.names = has_tensor(t, own, "weight") ? MEGATRON_LOCAL : MEGATRON_ENGINE,
 		.experts = has_tensor(t, ".mlp.experts.", ".weight0") ? MEGATRON_GROUPED
 								      : MEGATRON_SEQUENTIAL,
 		.later = find_later(t, &stages.later) };

@@ -706,22 +706,25 @@ there_and_back()
 	[ "$status" = 1 ]
 }
 
-@test "export to Megatron-LM's formats and back: layers that predict later tokens" {
+@test "export to Megatron-LM's formats and back: latents, layers that predict later tokens" {
 	flat=--use-distributed-optimizer
 	small='--mock-data --vocab-size 61 --num-layers 4 --hidden-size 16 --num-attention-heads 4 --ffn-hidden-size 24
 		--normalization RMSNorm --swiglu --disable-bias-linear --position-embedding-type rope --seq-length 12
 		--mtp-num-layers 2 --mtp-loss-scaling-factor 0.3 --micro-batch-size 1 --global-batch-size 1
 		--hidden-dropout 0 --attention-dropout 0 --eval-iters 0 --num-threads 1 --train-iters 1 --lr 1e-3 --bf16'
 	experts='--num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 8 --moe-layer-freq ([0]+[1])*2'
+	latents='--multi-latent-attention --qk-layernorm --kv-lora-rank 6 --qk-head-dim 4 --qk-pos-emb-head-dim 2 --v-head-dim 5'
+	yarn='--q-lora-rank 12 --rotary-scaling-factor 4 --mscale 0.7 --mscale-all-dim 1.2'
 	stages='--pipeline-model-parallel-size 2'
-	for model in '' --untie-embeddings-and-output-weights "$experts"; do
+	for model in '' --untie-embeddings-and-output-weights "$experts" "$latents" "$latents $yarn $experts"; do
 		rm -rf tied
 		# shellcheck disable=SC2086 # options are words
 		mtrain -q --save tied $small $model >log 2>&1
 		for form in torch_dist "torch_dist $flat $stages --tensor-model-parallel-size 2" torch \
-			"torch $flat $stages --transformer-impl local" "torch $stages --num-virtual-stages-per-pipeline-rank 2" \
+			"torch $flat $stages --transformer-impl local --tensor-model-parallel-size 2" \
+			"torch_dist --transformer-impl local --tensor-model-parallel-size 2" "torch $stages --num-virtual-stages-per-pipeline-rank 2" \
 			"torch $flat $stages --pipeline-model-parallel-layout Ett|ttmmL --tensor-model-parallel-size 2"; do
-			[ "$model" != "$experts" ] || form="$form --expert-model-parallel-size 2"
+			[[ $model != *"$experts" ]] || form="$form --expert-model-parallel-size 2"
 			# shellcheck disable=SC2086 # options are words
 			mckpt export -q --force --to $form tied there
 			mckpt import -q --force there back

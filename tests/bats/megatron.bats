@@ -515,7 +515,7 @@ mckpt: $dir: tensor 'decoder.layers.mlp.linear_fc1.weight' has shape [4, 48, 16]
 	families/nemotron equal
 	families/arcee --rope-scaling-type of the model
 	families/cohere2 --norm-without-bias of the model
-	families/deepseek_v3 --multi-latent-attention of the model
+	families/deepseek_v3 --rope-original-positions of the model
 	families/exaone4 --norm-placement of the model
 	families/gemma --activation of the model
 	families/gpt_oss the model: add_bias_linear True: biases of experts and routers, which are not read

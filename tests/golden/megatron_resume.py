@@ -36,6 +36,8 @@ LLAMA = """--num-layers 4 --hidden-size 16 --ffn-hidden-size 24 --num-attention-
     --position-embedding-type rope --rotary-base 50000 --disable-bias-linear"""
 GPT2 = """--num-layers 4 --hidden-size 16 --ffn-hidden-size 64 --num-attention-heads 4 --normalization LayerNorm
     --position-embedding-type learned_absolute --no-bias-gelu-fusion"""
+LATENTS = """ --multi-latent-attention --qk-layernorm --q-lora-rank 12 --kv-lora-rank 10 --qk-head-dim 6 --qk-pos-emb-head-dim 4
+    --v-head-dim 5"""
 
 # Megatron-LM without a GPU, Transformer Engine and fused kernels, and without data of its own.
 LOCAL = """--transformer-impl local --use-cpu-initialization --distributed-backend gloo --no-gradient-accumulation-fusion
@@ -48,6 +50,9 @@ TENSOR_2, STAGES_2 = "--tensor-model-parallel-size 2", "--pipeline-model-paralle
 WORDS = {
     "llama": (LLAMA, "", ""),
     "tied": (LLAMA.replace("--untie-embeddings-and-output-weights", ""), "", ""),
+    "latent": (LLAMA.replace("--group-query-attention", "").replace("--num-query-groups 2", "") + LATENTS,
+               "--transformer-impl local", ""),
+    "yarn": ("--rotary-scaling-factor 4 --mscale 0.7 --mscale-all-dim 1.2", "", ""),
     "gpt2": (GPT2, "", ""),
     "fp32": ("", "", ""),
     "bf16": ("--bf16", "", ""),
@@ -109,6 +114,11 @@ SETS += ["llama bf16 torch_dist later distributed TP2"]
 SETS += ["tied fp32 torch later PP2", "tied bf16 torch later distributed PP2", "tied fp32 torch_dist later"]
 SETS += ["llama bf16 torch later experts some distributed PP2 EP2", "llama bf16 torch_dist later experts some distributed whole PP2 EP2"]
 SETS += ["llama fp32 torch later gradients", "llama fp32 torch_dist later experts unbalanced gradients"]
+# Several tensor ranks of it without Transformer Engine lose parts of the gradient of what rotates of keys: in bf16 alone.
+SETS += ["latent fp32 torch gradients", "latent fp32 torch yarn gradients", "latent fp32 torch_dist yarn"]
+SETS += ["latent bf16 torch distributed TP2", "latent bf16 torch distributed PP2", "latent bf16 torch_dist distributed"]
+SETS += ["latent fp32 torch yarn experts sigmoid groups later unbalanced gradients",
+         "latent bf16 torch_dist later experts sigmoid groups distributed whole EP2"]
 LIMITS = {"fp32": 1e-5, "bf16": 2e-3}
 
 

@@ -104,7 +104,22 @@ def patch():
     random.CudaRNGStatesTracker.fork = lambda *_: contextlib.nullcontext()
     later.is_inference_column_parallel_linear = lambda _: False  # which asks for a class of Transformer Engine
     optimizer.Adam, optimizer.USING_PYTORCH_OPTIMIZER = Adam, False
+    widen_heads()
     distributed.HAVE_APEX_OR_TE = True  # whose Adam has its step in the group
+
+
+def widen_heads():
+    """Attention without Transformer Engine takes the widths that attention of latents tells that one of."""
+    from megatron.core.transformer import dot_product_attention
+
+    kind = dot_product_attention.DotProductAttention
+    init = kind.__init__
+
+    def with_widths(self, config, *args, k_channels=None, v_channels=None, **kwargs):
+        init(self, config, *args, **kwargs)
+        if v_channels:
+            self.hidden_size_per_partition = v_channels * self.num_attention_heads_per_partition
+    kind.__init__ = with_widths
 
 
 def forward_step(rows, model):

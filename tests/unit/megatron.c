@@ -202,6 +202,58 @@ test_experts(void)
 	    "mlp.experts.experts.linear_fc2.weight 16x20 1 1\n");
 }
 
+/* Names of the norms of a layer whose attention is of latents, and rows of projections down that a
+ * rank of two has. */
+static const char *
+latent_names(enum megatron_names names)
+{
+	static char text[1024];
+	struct model_config c = llama();
+	struct fixture f;
+	size_t at = 0;
+
+	c.multi_latent_attention = c.qk_layernorm = true;
+	c.num_query_groups = c.num_attention_heads;
+	c.q_lora_rank = 12;
+	c.kv_lora_rank = 6;
+	c.qk_head_dim = c.v_head_dim = 4;
+	c.qk_pos_emb_head_dim = 2;
+	c.kv_channels = 6;
+	begin(&f, &c, names, 1);
+	for (int i = 0; i < f.map.count; i++) {
+		const struct megatron_tensor *t = &f.map.tensor[i];
+		int64_t shape[SLICE_DIMS];
+
+		megatron_rank_shape(t, (struct megatron_ranks){ 2, 2 }, shape);
+		if (t->layer == 0 && (strstr(t->name, "norm") || strstr(t->name, "_down_")))
+			at += (size_t)snprintf(
+			    text + at, sizeof text - at, "%s %lld\n", t->name, (long long)shape[0]);
+	}
+	end(&f);
+	return text;
+}
+
+static void
+test_latents(void)
+{
+	static const char local[] = "input_layernorm.weight 16\n"
+				    "self_attention.linear_q_down_proj.weight 6\n"
+				    "self_attention.linear_kv_down_proj.weight 4\n"
+				    "self_attention.q_layernorm.weight 12\n"
+				    "self_attention.kv_layernorm.weight 6\n"
+				    "pre_mlp_layernorm.weight 16\n";
+
+	CHECK_STR(latent_names(MEGATRON_ENGINE),
+	    "input_layernorm.weight 16\n"
+	    "self_attention.linear_q_down_proj.weight 12\n"
+	    "self_attention.linear_q_up_proj.layer_norm_weight 12\n"
+	    "self_attention.linear_kv_down_proj.weight 8\n"
+	    "self_attention.linear_kv_up_proj.layer_norm_weight 6\n"
+	    "mlp.linear_fc1.layer_norm_weight 16\n");
+	CHECK_STR(latent_names(MEGATRON_LOCAL), local);
+	CHECK_STR(latent_names(MEGATRON_LOCAL_DIST), local);
+}
+
 /* The tensors after layer 1: name, shape, cut, blocks; @ and the layer that each is placed with. */
 static const char *
 later_names(const struct model_config *c, enum megatron_later later)
@@ -368,6 +420,7 @@ main(void)
 {
 	test_tensors();
 	test_experts();
+	test_latents();
 	test_later();
 	test_copies();
 	test_rows();

@@ -47,12 +47,23 @@ put_line(struct str *out, const char *line)
 	put_value(out, strchr(line, ' ') + 1);
 }
 
-/* The arguments of a Llama, in which one replaces those of its name; or is added, or with "-" in
- * place of its value left out. */
-static struct pickle *
-make(const char *change)
+/* Whether one of several changes, divided by ", ", has the name of a line. */
+static bool
+is_changed(const char *changes, const char *line)
 {
-	size_t n = change ? strcspn(change, " ") + 1 : 0;
+	size_t n = strcspn(line, " ") + 1;
+
+	for (const char *at = changes; at; at = strstr(at, ", ") ? strstr(at, ", ") + 2 : NULL)
+		if (!strncmp(at, line, n))
+			return true;
+	return false;
+}
+
+/* The arguments of a Llama, in which changes replace those of their names; or are added, or with
+ * "-" in place of a value left out. */
+static struct pickle *
+make(const char *changes)
+{
 	struct str out = { 0 };
 	struct pickle *p;
 	struct err e;
@@ -62,10 +73,16 @@ make(const char *change)
 	pickle_put_text(&out, "params_dtype");
 	pickle_put_dtype(&out, DTYPE_BF16);
 	for (int i = 0; llama[i]; i++)
-		if (!change || strncmp(llama[i], change, n))
+		if (!is_changed(changes, llama[i]))
 			put_line(&out, llama[i]);
-	if (change && strcmp(change + n, "-"))
-		put_line(&out, change);
+	for (const char *at = changes; at; at = strstr(at, ", ") ? strstr(at, ", ") + 2 : NULL) {
+		char line[96];
+
+		snprintf(line, sizeof line, "%.*s",
+		    (int)(strstr(at, ", ") ? strstr(at, ", ") - at : (long)strlen(at)), at);
+		if (strcmp(strchr(line, ' '), " -"))
+			put_line(&out, line);
+	}
 	pickle_close_object(&out);
 	pickle_end(&out);
 	CHECK(pickle_read(out.buf, out.len, &pickle_limits_torch, &p, &e) == 0);
@@ -209,6 +226,11 @@ test_options(void)
 }
 
 /* One change, and a line of the dump that follows from it. */
+/* Attention of latents, whose widths have defaults that are larger than these. */
+#define LATENT \
+	"multi_latent_attention True, group_query_attention False, kv_lora_rank 10, " \
+	"qk_head_dim 4, qk_pos_emb_head_dim 2, v_head_dim 5"
+
 static const struct {
 	const char *change, *line;
 } changes[] = {
@@ -231,6 +253,20 @@ static const struct {
 	{ "softmax_type off-by-one", "softmax-type off-by-one\n" },
 	{ "mtp_num_layers 2", "mtp-num-layers 2\nmtp-loss-scaling-factor 0.1" },
 	{ "mtp_num_layers 0", "num-layers 2\n" },
+	{ LATENT ", qk_layernorm True",
+	    "kv-channels 6\nmulti-latent-attention\nkv-lora-rank 10\nqk-head-dim 4\n"
+	    "qk-pos-emb-head-dim 2\nv-head-dim 5\n" },
+	{ LATENT ", qk_layernorm True, q_lora_rank 7", "q-lora-rank 7\nkv-lora-rank 10\n" },
+	{ LATENT ", qk_layernorm True, mscale 1.0, rotary_scaling_factor 1.0",
+	    "rope-scaling-type none\n" },
+	{ LATENT ", qk_layernorm True, rope_type rope, rotary_scaling_factor 4.0",
+	    "rope-scaling-type none\n" },
+	{ LATENT ", qk_layernorm True, mscale 0.7, mscale_all_dim 1.2, rotary_scaling_factor 4.0",
+	    "rope-scaling-type yarn\nrope-scaling-factor 4.0\nrope-original-positions 4096\n"
+	    "yarn-beta-fast 32.0\nyarn-beta-slow 1.0\nmscale 0.7\nmscale-all-dim 1.2\n" },
+	{ "kv_lora_rank 32, use_rope_scaling True, rope_scaling_factor 8.0, "
+	  "rotary_scaling_factor 1.0",
+	    "rope-scaling-type llama3\nrope-scaling-factor 8.0\n" },
 };
 
 static void
@@ -260,7 +296,13 @@ static const struct {
 	    "mtp_use_repeated_layer True: one layer for all later tokens, which is not read" },
 	{ "mtp_num_layers 9", "--mtp-num-layers 9: must be from 1 to 8" },
 	{ "multi_latent_attention True",
-	    "multi_latent_attention True: multi-latent attention, which is not read" },
+	    "--multi-latent-attention: is not supported with --num-query-groups" },
+	{ LATENT ", qk_layernorm False",
+	    "--multi-latent-attention: needs --qk-layernorm, the norms of latents" },
+	{ LATENT ", rope_type rope, rotary_scaling_factor 4.0, mscale_all_dim 1.0",
+	    "mscale_all_dim 1.0: scores of YaRN without its angles, which are not read" },
+	{ "mla_down_proj_fusion True",
+	    "mla_down_proj_fusion True: projections down to latents in one, which is not read" },
 	{ "softmax_type other",
 	    "--softmax-type other: must be one of vanilla, off-by-one, learnable" },
 	{ "position_embedding_type yarn",
