@@ -11,10 +11,13 @@
  * is of no GPU in particular: bits depend on it. */
 enum { FEW_COLUMNS = 264 };
 
+enum { WIDEST_FORWARD = 256, WIDEST_BACKWARD = 128 };
+
 bool
-hopper_takes(int64_t head_dim, bool capped)
+hopper_takes(int64_t head_dim, bool capped, bool backward)
 {
-	return head_dim % 8 == 0 && head_dim <= 128 && (!capped || head_dim > 64);
+	return head_dim % 8 == 0 && head_dim <= (backward ? WIDEST_BACKWARD : WIDEST_FORWARD) &&
+	    (!capped || head_dim > 64);
 }
 
 /* As measured on an H200, beside cuDNN 9.19, or beside the tiled kernels where that has none:

@@ -22,8 +22,8 @@ struct attention_kind {
 	bool documents, capped;
 };
 
-/* Whether the kernels take such heads, and whether they are the fastest of either pass. */
-bool hopper_takes(int64_t head_dim, bool capped);
+/* Whether the kernels of a pass take such heads, and whether they are the fastest. */
+bool hopper_takes(int64_t head_dim, bool capped, bool backward);
 bool hopper_is_fastest(const struct attention_kind *k, bool backward);
 
 /* The backward pass: keys of a block; rows of a tile of heads of up to 64 columns, and to 128. */

@@ -882,8 +882,12 @@ test_hopper_attention(void)
 
 		CHECK(got == (want + 255) / 256 * 256);
 	}
-	CHECK(hopper_takes(64, false) && hopper_takes(128, true) && hopper_takes(72, true));
-	CHECK(!hopper_takes(64, true) && !hopper_takes(136, false) && !hopper_takes(60, false));
+	for (int i = 0; i < 2; i++) {
+		CHECK(hopper_takes(64, false, i) && hopper_takes(128, true, i));
+		CHECK(hopper_takes(72, true, i) && !hopper_takes(64, true, i));
+		CHECK(!hopper_takes(60, false, i) && !hopper_takes(264, false, i));
+	}
+	CHECK(hopper_takes(256, true, false) && !hopper_takes(136, false, true));
 }
 
 /* A run plans it for that GPU, with documents and caps too, and for one that is not known the

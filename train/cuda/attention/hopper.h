@@ -14,14 +14,15 @@ extern "C" {
 
 #include <cuda.h>
 
-/* The forward pass: of both widths of heads a tile has a number of queries, and a block of keys the
- * same number. */
+/* The forward pass: keys of a block, of wide heads and of others, and queries of a tile, of narrow
+ * heads and of others. */
 enum {
 	HOPPER_KEYS = 128,
+	HOPPER_KEYS_256 = 80,
 	HOPPER_QUERIES_64 = 192,
 	HOPPER_QUERIES_128 = 128,
 	HOPPER_ROWS = 16, /* of results that a warp stores */
-	/* The backward pass: queries of a tile. */
+	/* The backward pass, whose blocks have 128 keys: queries of a tile. */
 	HOPPER_TILE_64 = 128,
 	HOPPER_TILE_128 = 64,
 };
@@ -64,11 +65,14 @@ struct backward_call {
 };
 
 /* Heads of a multiple of 8 elements, to the width of the name; addresses and rows of whole 16
- * bytes. hopper_64.cu, hopper_128.cu */
+ * bytes. hopper_64.cu, and so on */
 void hopper_attention_64(struct stream *st, const struct hopper_call *call);
+void hopper_attention_96(struct stream *st, const struct hopper_call *call);
 void hopper_attention_128(struct stream *st, const struct hopper_call *call);
-/* The backward pass. hopper_bwd_64.cu, hopper_bwd_128.cu */
+void hopper_attention_256(struct stream *st, const struct hopper_call *call);
+/* The backward pass. hopper_bwd_64.cu, and so on */
 void hopper_attention_bwd_64(struct stream *st, const struct backward_call *call);
+void hopper_attention_bwd_96(struct stream *st, const struct backward_call *call);
 void hopper_attention_bwd_128(struct stream *st, const struct backward_call *call);
 /* Whether this build has their code for the current GPU. hopper_128.cu */
 bool hopper_attention_present(void);

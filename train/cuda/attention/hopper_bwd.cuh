@@ -111,11 +111,11 @@ issue_by_rows(float (&c)[COUNT / 2], uint32_t keys, uint32_t rows)
 {
 #pragma unroll
 	for (int i = 0; i < D; i += BOX) {
-		uint64_t a = operand_at(keys + i * KEYS * 2),
+		uint64_t a = operand_at(keys + i * column_size<D>::KEYS * 2),
 			 b = operand_at(rows + i * column_rows<D> * 2);
 
 #pragma unroll
-		for (int j = 0; j < BOX; j += 16) {
+		for (int j = 0; j < BOX && i + j < D; j += 16) {
 			multiply<COUNT, true, true, T>(c, a, b, i + j > 0);
 			a = operand_next<true>(a);
 			b = operand_next<true>(b);
@@ -148,7 +148,7 @@ issue_dq(float (&dq)[32], uint32_t base)
 	typedef column_size<D> size;
 	constexpr bool BY_ROWS = size::ROWS > BOX;
 	uint32_t gradients = base + size::AT_GRADIENTS + (BY_ROWS ? own_group() * BOX_BYTES : 0),
-		 keys = base + size::AT_KEYS + (BY_ROWS ? 0 : own_group() * KEYS * BOX_LINE);
+		 keys = base + size::AT_KEYS + (BY_ROWS ? 0 : own_group() * size::KEYS * BOX_LINE);
 
 #pragma unroll
 	for (int half = 0; half < 2; half++) {
@@ -532,15 +532,17 @@ static __device__ inline void
 store_part(const backward_call &call, float *parts, const column_note &c, const float (&x)[D / 2],
     float factor)
 {
+	constexpr int WIDTH = column_size<D>::WIDTH;
 	int key = c.key + own_group() * 64 + own_line(), keys = call.rows.end;
-	float *to = parts + (((int64_t)c.sample * call.fwd.t.num_heads + c.head) * keys + key) * D +
+	float *to = parts +
+	    (((int64_t)c.sample * call.fwd.t.num_heads + c.head) * keys + key) * WIDTH +
 	    column_of(0);
 
 #pragma unroll
 	for (int h = 0; h < 2; h++)
 #pragma unroll
 		for (int i = 0; i < D / 2 && key + 8 * h < keys; i += 4)
-			*(float2 *)(to + h * 8 * D + 2 * i) =
+			*(float2 *)(to + h * 8 * WIDTH + 2 * i) =
 			    make_float2(x[i + 2 * h] * factor, x[i + 2 * h + 1] * factor);
 }
 
@@ -594,9 +596,11 @@ multiply_columns(const backward_call &call, uint32_t base)
 
 /* Where the rows of queries of a tile end: the last query of each block of keys, by the queries of
  * the tile. */
+template <int D>
 static __device__ inline void
 write_last(const backward_call &call, int sample, int row)
 {
+	constexpr int KEYS = column_size<D>::KEYS;
 	int *last = call.last + sample * call.order.columns, at = call.fwd.before + row;
 	int first = first_key_of(call.fwd, sample, row), all = call.order.columns * KEYS;
 	struct key_range r = blocks_that_end(first,
@@ -665,11 +669,12 @@ __launch_bounds__(CU_THREADS) hopper_rows_kernel(const __grid_constant__ backwar
 			row_of<float>(call.delta, (int64_t)sample * heads + head)[row] = sum;
 		first[i] = real ? first_key_of(call.fwd, sample, row) : 0;
 		if (real && head == 0)
-			write_last(call, sample, row);
+			write_last<D>(call, sample, row);
 	}
 }
 
 /* Where documents begin: the columns of a sample in the order of work. */
+template <int D>
 static __global__ void
 __launch_bounds__(CU_THREADS) hopper_places_kernel(const __grid_constant__ backward_call call)
 {
@@ -677,7 +682,8 @@ __launch_bounds__(CU_THREADS) hopper_places_kernel(const __grid_constant__ backw
 	int32_t *places = call.places + blockIdx.y * columns;
 
 	if (column < columns)
-		places[place_of_column(column, columns, KEYS, last_of(call, blockIdx.y))] = column;
+		places[place_of_column(
+		    column, columns, column_size<D>::KEYS, last_of(call, blockIdx.y))] = column;
 }
 
 /* dk, or of blockIdx.y 1 dv: sums of the parts of the heads of a group, in their order. A thread
@@ -686,19 +692,20 @@ template <typename T, int D>
 static __global__ void
 __launch_bounds__(CU_THREADS) hopper_heads_kernel(const __grid_constant__ backward_call call)
 {
+	constexpr int WIDTH = column_size<D>::WIDTH;
 	const struct tensor &t = blockIdx.y ? call.dv : call.dk;
 	int heads = call.fwd.order.heads, groups = call.fwd.t.num_groups, keys = call.rows.end,
 	    b = call.fwd.t.micro_batch, sample = blockIdx.z / groups, group = blockIdx.z % groups;
-	int64_t at = (int64_t)blockIdx.x * CU_THREADS + threadIdx.x, key = at / (D / 2);
-	int column = (int)(at % (D / 2)) * 2;
+	int64_t at = (int64_t)blockIdx.x * CU_THREADS + threadIdx.x, key = at / (WIDTH / 2);
+	int column = (int)(at % (WIDTH / 2)) * 2;
 	const float *from =
-	    call.parts[blockIdx.y] + ((int64_t)blockIdx.z * heads * keys + key) * D + column;
+	    call.parts[blockIdx.y] + ((int64_t)blockIdx.z * heads * keys + key) * WIDTH + column;
 	float2 sum = {};
 
 	if (key >= keys || column >= call.fwd.t.head_dim)
 		return;
 	for (int i = 0; i < heads; i++) {
-		float2 x = *(const float2 *)(from + (int64_t)i * keys * D);
+		float2 x = *(const float2 *)(from + (int64_t)i * keys * WIDTH);
 
 		sum.x += x.x;
 		sum.y += x.y;
@@ -772,11 +779,11 @@ hopper_launch_columns(struct stream *st, const struct backward_call *call)
 		dim3 grid((unsigned)int64_div_up(call->order.columns, CU_THREADS),
 		    (unsigned)call->fwd.t.micro_batch);
 
-		hopper_places_kernel<<<grid, CU_THREADS, 0, cu_handle(st)>>>(*call);
+		hopper_places_kernel<D><<<grid, CU_THREADS, 0, cu_handle(st)>>>(*call);
 	}
 	kernel<<<(unsigned)blocks, column_size<D>::THREADS, (size_t)bytes, cu_handle(st)>>>(*call);
 	if (call->parts[0]) {
-		int64_t pairs = (int64_t)call->rows.end * (D / 2);
+		int64_t pairs = (int64_t)call->rows.end * (column_size<D>::WIDTH / 2);
 		dim3 grid((unsigned)int64_div_up(pairs, CU_THREADS), 2,
 		    (unsigned)(call->fwd.t.micro_batch * call->fwd.t.num_groups));
 

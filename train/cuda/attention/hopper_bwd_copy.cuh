@@ -33,8 +33,9 @@ template <int D> static constexpr int column_rows = D == 64 ? HOPPER_TILE_64 : H
 template <int D> struct column_size {
 	static constexpr int ROWS = column_rows<D>, THREADS = 3 * GROUP, COPIER_REGISTERS = 24,
 			     REGISTERS = 240;
-	static constexpr int BLOCK = KEYS * D * 2, TILE = ROWS * D * 2, GRADIENTS = KEYS * ROWS * 2,
-			     SUMS = ROWS * D * 4, LSE_DELTA = 2 * ROWS * 4;
+	static constexpr int KEYS = HOPPER_KEYS, WIDTH = box_columns<D>, BLOCK = KEYS * WIDTH * 2,
+			     TILE = ROWS * WIDTH * 2, GRADIENTS = KEYS * ROWS * 2,
+			     SUMS = ROWS * WIDTH * 4, LSE_DELTA = 2 * ROWS * 4;
 	static constexpr int QUERY_PLACES = 3, DOUT_PLACES = 2;
 	static constexpr int AT_KEYS = 0, AT_VALUES = BLOCK, AT_QUERIES = 2 * BLOCK,
 			     AT_DOUT = AT_QUERIES + QUERY_PLACES * TILE,
@@ -242,9 +243,10 @@ step_of(const backward_call &call, const column_note &c, int tile)
 	struct query_range q;
 	struct tile_columns columns;
 	step_note n;
-	int row = tile * column_size<D>::ROWS;
+	constexpr int ROWS = column_size<D>::ROWS, KEYS = column_size<D>::KEYS;
+	int row = tile * ROWS;
 
-	q = range_of_queries(call.fwd, c.sample, row, row + column_size<D>::ROWS - 1);
+	q = range_of_queries(call.fwd, c.sample, row, row + ROWS - 1);
 	columns = columns_of_tile(call.rows, tile, KEYS, q.first_from);
 	n.row = row;
 	n.turn = turn_of(columns, c.key / KEYS, KEYS, last_of(call, c.sample));
@@ -309,7 +311,7 @@ copy_keys(const backward_call &call, uint32_t base, const column_note &c)
 	barrier_expect(full, 2 * size::BLOCK);
 #pragma unroll
 	for (int i = 0; i < D; i += BOX) {
-		uint32_t to = base + i * KEYS * 2;
+		uint32_t to = base + i * size::KEYS * 2;
 		int4 from = make_int4(i, c.head / call.fwd.order.heads, c.sample, c.key);
 
 		copy_box(to + size::AT_KEYS, &call.fwd.k, from, full);
@@ -339,9 +341,9 @@ copy_columns(const backward_call &call, uint32_t base)
 		last = last_of(call, c.sample);
 		column =
 		    call.places ? call.places[c.sample * call.order.columns + at.place] : at.place;
-		c.key = column * KEYS;
-		tiles = tiles_of_column(call.rows, column, KEYS, last[column]);
-		ahead = tiles_ahead(call.rows, column, KEYS, last);
+		c.key = column * size::KEYS;
+		tiles = tiles_of_column(call.rows, column, size::KEYS, last[column]);
+		ahead = tiles_ahead(call.rows, column, size::KEYS, last);
 		c.steps = more ? (tiles.end - tiles.begin) * heads : -1;
 		barrier_wait(base + size::AT_KEYS_FULL + 8, num % 2 ^ 1);
 		*column_note_at<D>(base) = c;
