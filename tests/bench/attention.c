@@ -194,25 +194,18 @@ flops_of(const struct problem *p)
 /* The passes that are wanted. */
 enum { FORWARD = 1, BACKWARD = 2 };
 
-/* Those of the wanted that an implementation takes; forward there is one order. */
+/* Those of the wanted that are measured of an implementation, 0: it does not take the shape.
+ * Forward there is one order. */
 static int
 passes_of(const struct problem *p, size_t i, int wanted)
 {
-	bool capped = p->m.softcap > 0;
+	bool capped = p->m.softcap > 0, takes = true;
 
-	switch (solvers[i].choice) {
-	case ATTENTION_TILED: break;
-	case ATTENTION_HOPPER:
-		if (solvers[i].any_order || !hopper_takes(p->m.d, capped, false))
-			wanted &= ~FORWARD;
-		if (!hopper_takes(p->m.d, capped, true))
-			wanted &= ~BACKWARD;
-		break;
-	default:
-		if (p->m.d > 128 || capped || p->documents || p->sinks)
-			wanted = 0;
-	}
-	return wanted;
+	if (solvers[i].choice == ATTENTION_HOPPER)
+		takes = hopper_takes(p->m.d, capped);
+	else if (solvers[i].choice == ATTENTION_LIBRARY)
+		takes = p->m.d <= 128 && !capped && !p->documents && !p->sinks;
+	return !takes ? 0 : solvers[i].any_order ? wanted & BACKWARD : wanted;
 }
 
 static void

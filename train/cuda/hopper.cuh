@@ -277,18 +277,20 @@ wgmma_wait(void)
 }
 
 #define SUMS_4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
-#define SUMS_16(c, i) SUMS_4(c, i), SUMS_4(c, i + 4), SUMS_4(c, i + 8), SUMS_4(c, i + 12)
-#define SUMS_32_FROM(c, i) SUMS_16(c, i), SUMS_16(c, i + 16)
+#define SUMS_16_FROM(c, i) SUMS_4(c, i), SUMS_4(c, i + 4), SUMS_4(c, i + 8), SUMS_4(c, i + 12)
+#define SUMS_16(c) SUMS_16_FROM(c, 0)
+#define SUMS_32_FROM(c, i) SUMS_16_FROM(c, i), SUMS_16_FROM(c, i + 16)
 #define SUMS_32(c) SUMS_32_FROM(c, 0)
 #define SUMS_40(c) SUMS_32(c), SUMS_4(c, 32), SUMS_4(c, 36)
-#define SUMS_48(c) SUMS_32(c), SUMS_16(c, 32)
+#define SUMS_48(c) SUMS_32(c), SUMS_16_FROM(c, 32)
 #define SUMS_64(c) SUMS_32(c), SUMS_32_FROM(c, 32)
 #define SUMS_96(c) SUMS_64(c), SUMS_32_FROM(c, 64)
 #define SUMS_128(c) SUMS_96(c), SUMS_32_FROM(c, 96)
 
+#define REGISTERS_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define REGISTERS_32 \
-	"%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15," \
-	"%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+	REGISTERS_16 \
+	",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define REGISTERS_40 REGISTERS_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
 #define REGISTERS_48 REGISTERS_40 ",%40,%41,%42,%43,%44,%45,%46,%47"
 #define REGISTERS_64 REGISTERS_48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
@@ -333,8 +335,12 @@ template <int N, bool A_DENSE, bool B_DENSE, typename T = bf16, int SUMS>
 static __device__ inline void
 multiply(float (&c)[SUMS], uint64_t a, uint64_t b, int add)
 {
-	static_assert(N <= 2 * SUMS && (N == 64 || N == 80 || N == 128 || N == 192 || N == 256));
-	if constexpr (N == 64)
+	static_assert(
+	    N <= 2 * SUMS && (N == 32 || N == 64 || N == 80 || N == 128 || N == 192 || N == 256));
+	if constexpr (N == 32)
+		MULTIPLY_16(
+		    "m64n32", REGISTERS_16, "%16", "%17", "%18", ", %19, %20", SUMS_16, OPERANDS);
+	else if constexpr (N == 64)
 		MULTIPLY_16(
 		    "m64n64", REGISTERS_32, "%32", "%33", "%34", ", %35, %36", SUMS_32, OPERANDS);
 	else if constexpr (N == 80)

@@ -41,7 +41,7 @@ hopper_serves(const struct model_config *c, const struct train_shape *s, bool ma
 	    model_value_dim(c) != c->kv_channels || s->hopper == HOPPER_NO ||
 	    (s->hopper == HOPPER_PERHAPS && !maybe))
 		return false;
-	return s->hopper == HOPPER_NAMED ? hopper_takes(k.head_dim, k.capped, true)
+	return s->hopper == HOPPER_NAMED ? hopper_takes(k.head_dim, k.capped)
 					 : hopper_is_fastest(&k, true);
 }
 

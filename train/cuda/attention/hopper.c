@@ -4,7 +4,6 @@
  */
 #include "train/cuda/attention/hopper.h"
 #include "lib/base/mem.h"
-#include "lib/model/hopper.h"
 #include "train/cuda/box.h"
 #include "train/cuda/maps.h"
 
@@ -65,8 +64,8 @@ hopper_attention_free(struct hopper_attention *h)
 	free(h);
 }
 
-/* Kernels for heads of up to so many columns: of the forward pass queries of a tile and keys of a
- * block; backward NULL: there is none. */
+/* Kernels for heads of up to so many columns; of the forward pass queries of a tile and keys of a
+ * block. */
 static const struct width {
 	int columns, queries, keys;
 	void (*forward)(struct stream *, const struct hopper_call *);
@@ -75,7 +74,8 @@ static const struct width {
 	{ 64, HOPPER_QUERIES_64, HOPPER_KEYS, hopper_attention_64, hopper_attention_bwd_64 },
 	{ 96, HOPPER_QUERIES_128, HOPPER_KEYS, hopper_attention_96, hopper_attention_bwd_96 },
 	{ 128, HOPPER_QUERIES_128, HOPPER_KEYS, hopper_attention_128, hopper_attention_bwd_128 },
-	{ 256, HOPPER_QUERIES_128, HOPPER_KEYS_256, hopper_attention_256, NULL },
+	{ 256, HOPPER_QUERIES_128, HOPPER_KEYS_256, hopper_attention_256,
+	    hopper_attention_bwd_256 },
 };
 
 /* The narrowest that holds a call's heads; the widest holds all that are taken. */
@@ -96,14 +96,10 @@ hopper_attention_takes(const struct attention *t)
 {
 	int64_t tiles = int64_div_up(attention_queries(t), width_of(t)->queries);
 
-	return hopper_takes(t->head_dim, t->softcap > 0, false) && t->drop.p == 0 && t->scale > 0 &&
+	return hopper_takes(t->head_dim, t->softcap > 0) && t->drop.p == 0 && t->scale > 0 &&
 	    attention_keys(t) < (int64_t)1 << 30 &&
 	    tiles * t->micro_batch * t->num_heads < (int64_t)1 << 30;
 }
-
-_Static_assert((int)HOPPER_BLOCK == HOPPER_KEYS && (int)HOPPER_ROWS_64 == HOPPER_TILE_64 &&
-	(int)HOPPER_ROWS_128 == HOPPER_TILE_128,
-    "the memory plan knows tiles and blocks");
 
 /* --- the backward pass: what it takes, and where it works ------------------------------------- */
 
@@ -111,7 +107,7 @@ static struct row_tiles
 rows_of(const struct attention *t)
 {
 	return (struct row_tiles){ (int)attention_first_query(t), (int)attention_keys(t),
-		t->head_dim <= 64 ? HOPPER_TILE_64 : HOPPER_TILE_128 };
+		hopper_tiles_of(t->head_dim).rows };
 }
 
 /* As the memory plan counts. */
@@ -134,8 +130,8 @@ hopper_attention_takes_bwd(const struct attention_grad *t)
 	struct attention_shape s = shape_of(a);
 	struct hopper_work w = hopper_work_of(&s);
 
-	return hopper_attention_takes(a) && hopper_takes(a->head_dim, a->softcap > 0, true) &&
-	    t->work.data && (uint64_t)tensor_bytes(&t->work) >= hopper_workspace(&s) &&
+	return hopper_attention_takes(a) && t->work.data &&
+	    (uint64_t)tensor_bytes(&t->work) >= hopper_workspace(&s) &&
 	    w.turns < (int64_t)1 << 30 && w.last * a->num_groups < (int64_t)1 << 30;
 }
 
@@ -265,6 +261,7 @@ make_backward_maps(
     const struct hopper_attention *h, struct backward_call *call, const struct attention_grad *t)
 {
 	const struct attention *a = &t->fwd;
+	int block = hopper_tiles_of(a->head_dim).block;
 	const struct {
 		CUtensorMap *map;
 		const struct tensor *of;
@@ -273,8 +270,8 @@ make_backward_maps(
 		{ &call->fwd.q, &a->q, a->num_heads, BOX },
 		{ &call->dout, &t->dout, a->num_heads, BOX },
 		{ &call->dq, &t->dq, a->num_heads, BOX },
-		{ &call->fwd.k, &a->k, a->num_groups, HOPPER_KEYS },
-		{ &call->fwd.v, &a->v, a->num_groups, HOPPER_KEYS },
+		{ &call->fwd.k, &a->k, a->num_groups, block },
+		{ &call->fwd.v, &a->v, a->num_groups, block },
 	};
 	CUresult rc = CUDA_SUCCESS;
 

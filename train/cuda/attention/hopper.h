@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+#include "lib/model/hopper.h"
 #include "train/cuda/attention/hopper_run.h"
 #include "train/cuda/attention/turns.h"
 #include "train/cuda/impl.h"
@@ -22,9 +23,6 @@ enum {
 	HOPPER_QUERIES_64 = 192,
 	HOPPER_QUERIES_128 = 128,
 	HOPPER_ROWS = 16, /* of results that a warp stores */
-	/* The backward pass, whose blocks have 128 keys: queries of a tile. */
-	HOPPER_TILE_64 = 128,
-	HOPPER_TILE_128 = 64,
 };
 
 /* A forward pass, with its operands in boxes. */
@@ -54,9 +52,9 @@ struct backward_call {
 	int heads; /* of a column: all of a group, or one, whose parts of dk and dv then go to */
 	float *parts[2];
 	/* Of every row tile: the sum of dq; lse to the base 2, delta and first keys; how many
-	 * columns were added. Of every block of keys of a sample the last query that sees it; and
-	 * with documents, which otherwise is NULL, the blocks in the order of work. Columns that
-	 * were claimed. */
+	 * columns were added, of wide heads to either half of dq. Of every block of keys of a
+	 * sample the last query that sees it; and with documents, which otherwise is NULL, the
+	 * blocks in the order of work. Columns that were claimed. */
 	float *sums, *statistics;
 	unsigned *turns;
 	int32_t *last, *places;
@@ -74,6 +72,7 @@ void hopper_attention_256(struct stream *st, const struct hopper_call *call);
 void hopper_attention_bwd_64(struct stream *st, const struct backward_call *call);
 void hopper_attention_bwd_96(struct stream *st, const struct backward_call *call);
 void hopper_attention_bwd_128(struct stream *st, const struct backward_call *call);
+void hopper_attention_bwd_256(struct stream *st, const struct backward_call *call);
 /* Whether this build has their code for the current GPU. hopper_128.cu */
 bool hopper_attention_present(void);
 
