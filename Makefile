@@ -160,6 +160,9 @@ $(B)/%.c.f32.o: %.c $(B)/flags
 $(B)/%.c.f64.o: %.c $(B)/flags
 	$(call say,CC,$< (f64))
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) $(CPU_FLAGS) -DCPU_REAL=64 -MMD -MP -c -o $@ $<
+$(B)/%.c.pic.o: %.c $(B)/flags
+	$(call say,CC,$< (any place))
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) $(cuda_defs) -MMD -MP -c -o $@ $<
 $(B)/%.cc.o: %.cc $(B)/flags
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D) && $(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
@@ -305,6 +308,15 @@ $(B)/tests/faults/shim.so $(B)/tests/parity/peers.so: $(B)/%.so: %.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) -std=c17 -O2 $(WARN) -MMD -MP -fPIC -shared -o $@ $<
 
+# Attention for Hopper as an object that PyTorch opens: kernels of the product, and what these take
+# of lib/, to lie anywhere in memory.
+peer_so  := $(if $(cuda_obj),$(B)/tests/bench/attention_peer.so)
+$(B)/tests/bench/attention_peer.so: $(filter $(B)/train/cuda/attention/hopper% \
+	$(B)/train/cuda/maps.c.o $(B)/train/cuda/symbols.c.o,$(cuda_obj)) \
+	$(patsubst %,$(B)/%.c.pic.o,tests/bench/peer/attention lib/base/dtype lib/base/err \
+	lib/base/mem lib/model/hopper)
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ -L$(CUDA_HOME)/lib64 -lcudart -lstdc++ -ldl
 # Objects that a test opens as mtrain opens the backend of GPUs.
 $(B)/tests/opened/%.so: tests/opened/%.c $(B)/flags $(B)/version
 	$(call say,CC,$<)
@@ -434,6 +446,10 @@ published: $(B)/mplan
 	@PATH="$(abspath $(B)):$$PATH" sh tests/bench/published.sh "$$(realpath '$(PUBLISHED)')"
 bench-gpu: all $(B)/tests/bench/ceiling
 	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
+# Beside PYTHON's PyTorch; SHAPES are texts of the names of those that are measured.
+bench-attention: $(B)/tests/bench/attention $(peer_so)
+	@$(B)/tests/bench/attention both $(SHAPES)
+	@$(if $(peer_so),$(or $(PYTHON),python3) tests/bench/attention_peer.py $(peer_so) $(SHAPES))
 bench-offload: all $(B)/tests/bench/host
 	@B=$(B) sh tests/bench/offload.sh optimizer
 	@B=$(B) sh tests/bench/offload.sh layers
@@ -472,7 +488,7 @@ help:
 		' test-porting BLOCKS=FILE  test-golden GOLDEN=DIR  test-hf PYTHON= GOLDEN=DIR  test-extend ONLY=KIND  test-aarch64  test-gpu  faults N=1000  sim' \
 		' sim-rate  sim-mutants  lint  test-megatron PYTHON= MEGATRON=DIR FAMILY=  test-tokenizers PYTHON= N=10000  test-boards PYTHON=  test-surgery PYTHON= MEGATRON=DIR GOLDEN=DIR' \
 		' test-mutations PYTHON= FAMILY=  test-kinds PYTHON= KIND=  test-tasks PYTHON= TOKENIZERS=DIR' \
-		' format  fuzz  bench  published PUBLISHED=FILE  bench-gpu  bench-offload  bench-watch  man  config'
+		' format  fuzz  bench  published PUBLISHED=FILE  bench-gpu  bench-attention PYTHON= SHAPES=  bench-offload  bench-watch  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  bundle BUNDLE_MPI=host|own  deb  sbom  test-packaging' \
 		' compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
@@ -487,6 +503,6 @@ force:
 	test-golden test-porting test-hf test-mutations test-kinds test-tasks test-tokenizers test-megatron test-surgery test-boards test-extend \
 	test-aarch64 test-gpu faults sim sim-rate \
 	sim-mutants sim-mutants-made lint format fuzz bench published \
-	bench-gpu bench-offload bench-watch install man \
+	bench-gpu bench-attention bench-offload bench-watch install man \
 	dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

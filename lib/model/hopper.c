@@ -11,10 +11,29 @@
  * is of no GPU in particular: bits depend on it. */
 enum { FEW_COLUMNS = 264 };
 
+static const struct hopper_tiles tiles[] = {
+	{ 64, HOPPER_TILE_64, HOPPER_COLUMN, 1 },
+	{ 128, HOPPER_TILE_128, HOPPER_COLUMN, 1 },
+	{ 256, HOPPER_TILE_128, HOPPER_COLUMN_256, HOPPER_TURNS_256 },
+};
+enum { WIDTHS = sizeof tiles / sizeof *tiles };
+
+/* Those of the widest for heads that are too wide. */
+struct hopper_tiles
+hopper_tiles_of(int64_t head_dim)
+{
+	const struct hopper_tiles *t = tiles;
+
+	while (head_dim > t->width && t < tiles + WIDTHS - 1)
+		t++;
+	return *t;
+}
+
 bool
 hopper_takes(int64_t head_dim, bool capped)
 {
-	return head_dim % 8 == 0 && head_dim <= 128 && (!capped || head_dim > 64);
+	return head_dim % 8 == 0 && head_dim <= tiles[WIDTHS - 1].width &&
+	    (!capped || head_dim > tiles[0].width);
 }
 
 /* As measured on an H200, beside cuDNN 9.19, or beside the tiled kernels where that has none:
@@ -44,18 +63,17 @@ hopper_is_fastest(const struct attention_kind *k, bool backward)
 struct hopper_work
 hopper_work_of(const struct attention_shape *s)
 {
-	int64_t width = s->head_dim <= 64 ? 64 : 128,
-		rows = s->head_dim <= 64 ? HOPPER_ROWS_64 : HOPPER_ROWS_128,
-		heads = s->micro_batch_size * s->num_heads,
-		tiles = heads * int64_div_up(s->num_queries, rows),
-		blocks = int64_div_up(s->num_keys, HOPPER_BLOCK);
+	struct hopper_tiles t = hopper_tiles_of(s->head_dim);
+	int64_t heads = s->micro_batch_size * s->num_heads,
+		rows = heads * int64_div_up(s->num_queries, t.rows),
+		blocks = int64_div_up(s->num_keys, t.block);
 	bool apart = s->num_heads > s->num_groups &&
 	    s->micro_batch_size * s->num_groups * blocks < FEW_COLUMNS;
 
-	return (struct hopper_work){ .sums = tiles * rows * width,
-		.parts = apart ? heads * s->num_keys * width : 0,
-		.statistics = 3 * tiles * rows,
-		.turns = tiles,
+	return (struct hopper_work){ .sums = rows * t.rows * t.width,
+		.parts = apart ? heads * s->num_keys * t.width : 0,
+		.statistics = 3 * rows * t.rows,
+		.turns = rows * t.turns,
 		.last = s->micro_batch_size * blocks };
 }
 

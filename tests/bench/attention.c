@@ -51,6 +51,10 @@ static const struct problem shapes[] = {
 	{ { .b = 4, .s = 4096, .n = 32, .g = 8, .d = 128 }, NULL, 128 },
 	{ { .b = 8, .s = 4096, .n = 32, .g = 8, .d = 64 }, NULL, 128 },
 	{ { .b = 4, .s = 4096, .n = 32, .g = 8, .d = 128, .softcap = 50 }, NULL, 0 },
+	{ { .b = 4, .s = 4096, .n = 32, .g = 32, .d = 96 }, NULL, 0 },
+	{ { .b = 2, .s = 8192, .n = 8, .g = 4, .d = 256, .softcap = 50 }, NULL, 4096 },
+	{ { .b = 2, .s = 8192, .n = 8, .g = 4, .d = 256 }, NULL, 0 },
+	{ { .b = 2, .s = 8192, .n = 8, .g = 4, .d = 256 }, NULL, 1024 },
 	{ { .b = 4, .s = 4096, .n = 64, .g = 8, .d = 64 }, NULL, 0 },
 	{ { .b = 4, .s = 4096, .n = 64, .g = 8, .d = 64 }, NULL, 0, true },
 	{ { .b = 4, .s = 4096, .n = 64, .g = 8, .d = 64 }, NULL, 128 },
@@ -190,11 +194,18 @@ flops_of(const struct problem *p)
 /* The passes that are wanted. */
 enum { FORWARD = 1, BACKWARD = 2 };
 
-/* Those that are measured of an implementation: forward there is one order. */
+/* Those of the wanted that are measured of an implementation, 0: it does not take the shape.
+ * Forward there is one order. */
 static int
-passes_of(size_t i, int wanted)
+passes_of(const struct problem *p, size_t i, int wanted)
 {
-	return solvers[i].any_order ? wanted & BACKWARD : wanted;
+	bool capped = p->m.softcap > 0, takes = true;
+
+	if (solvers[i].choice == ATTENTION_HOPPER)
+		takes = hopper_takes(p->m.d, capped);
+	else if (solvers[i].choice == ATTENTION_LIBRARY)
+		takes = p->m.d <= 128 && !capped && !p->documents && !p->sinks;
+	return !takes ? 0 : solvers[i].any_order ? wanted & BACKWARD : wanted;
 }
 
 static void
@@ -250,39 +261,28 @@ time_solver(struct solver *s, int k, int passes)
 	}
 }
 
-/* Whether an implementation takes the shape of a model. */
-static bool
-takes(enum attention_choice choice, const struct problem *p)
-{
-	bool capped = p->m.softcap > 0;
-
-	switch (choice) {
-	case ATTENTION_TILED: return true;
-	case ATTENTION_HOPPER: return hopper_takes(p->m.d, capped);
-	default: return p->m.d <= 128 && !capped && !p->documents && !p->sinks;
-	}
-}
-
 /* Rows of a shape. Each time another implementation is the first of a round. */
 static void
 measure(const struct backend *b, const struct problem *p, int wanted)
 {
 	static struct solver s[SOLVERS];
-	bool open[SOLVERS];
+	int passes[SOLVERS]; /* 0: it is not open */
 
-	for (size_t i = 0; i < SOLVERS; i++)
-		open[i] = takes(solvers[i].choice, p) && passes_of(i, wanted) &&
-		    solver_open(&s[i], b, p, i);
+	for (size_t i = 0; i < SOLVERS; i++) {
+		passes[i] = passes_of(p, i, wanted);
+		if (passes[i] && !solver_open(&s[i], b, p, i))
+			passes[i] = 0;
+	}
 	for (int k = -1; k < QUEUES; k++)
 		for (size_t j = 0; j < SOLVERS; j++) {
 			size_t i = (j + (size_t)(k + 1)) % SOLVERS;
 
-			if (open[i])
-				time_solver(&s[i], k, passes_of(i, wanted));
+			if (passes[i])
+				time_solver(&s[i], k, passes[i]);
 		}
 	for (size_t i = 0; i < SOLVERS; i++)
-		if (open[i]) {
-			report(&s[i], p, i, passes_of(i, wanted));
+		if (passes[i]) {
+			report(&s[i], p, i, passes[i]);
 			rig_close(&s[i].r);
 		}
 }

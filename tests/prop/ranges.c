@@ -83,8 +83,9 @@ check_tile(const struct problem *p, int from, int rows, int block)
 static void
 check_problem(struct mt19937 *rng)
 {
+	static const int blocks[] = { 64, 80, 128 };
 	struct problem p = draw(rng);
-	int rows = 64 * (1 + below(rng, 3)), block = below(rng, 2) ? 64 : 128;
+	int rows = 64 * (1 + below(rng, 3)), block = blocks[below(rng, 3)];
 
 	for (int q = p.begin; q < p.keys; q += rows)
 		check_tile(&p, q, rows, block);

@@ -15,12 +15,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { PROBLEMS = 1500, KEYS = 900, SAMPLES = 3, BLOCKS = 132, BLOCK = 128 };
+enum { PROBLEMS = 1500, KEYS = 900, SAMPLES = 3, BLOCKS = 132, COLUMNS = KEYS / 64 + 1 };
 
 /* Samples of as many keys, of which queries stand at positions [begin, keys). */
 struct problem {
 	int samples, groups, heads; /* heads of a group */
 	int keys, begin, window;
+	int block; /* keys of a column */
 	bool documents;
 	int start[SAMPLES][KEYS]; /* of each position's document */
 	struct row_tiles rows;
@@ -53,9 +54,10 @@ draw(struct problem *p, struct mt19937 *rng)
 			    : length && !below(rng, length) ? i
 							    : p->start[j][i - 1];
 	p->rows = (struct row_tiles){ p->begin, p->keys, below(rng, 2) ? 64 : 128 };
+	p->block = below(rng, 2) ? 64 : 128;
 	pairs = p->samples * p->groups;
 	p->order.pairs = pairs;
-	p->order.columns = (p->keys + BLOCK - 1) / BLOCK;
+	p->order.columns = (p->keys + p->block - 1) / p->block;
 	p->order.together = below(rng, 2) ? pairs_together(pairs) : 1 + below(rng, pairs);
 }
 
@@ -70,7 +72,7 @@ static bool
 sees(const struct problem *p, int sample, int tile, int column)
 {
 	for (int q = row_tile_from(p->rows, tile); q <= row_tile_to(p->rows, tile); q++)
-		if (first_key(p, sample, q) < (column + 1) * BLOCK && q >= column * BLOCK)
+		if (first_key(p, sample, q) < (column + 1) * p->block && q >= column * p->block)
 			return true;
 	return false;
 }
@@ -81,12 +83,12 @@ sees(const struct problem *p, int sample, int tile, int column)
 static void
 find_last(const struct problem *p, int sample, int32_t *last)
 {
-	int all = p->order.columns * BLOCK, writes = 0;
+	int all = p->order.columns * p->block, writes = 0;
 	bool right = true;
 
 	for (int q = p->begin; q < p->keys; q++) {
 		struct key_range r = blocks_that_end(first_key(p, sample, q),
-		    q + 1 < p->keys ? first_key(p, sample, q + 1) : all, BLOCK);
+		    q + 1 < p->keys ? first_key(p, sample, q + 1) : all, p->block);
 
 		for (int i = r.begin; i < r.end; i++, writes++)
 			last[i] = q;
@@ -97,7 +99,7 @@ find_last(const struct problem *p, int sample, int32_t *last)
 		int want = p->begin - 1;
 
 		for (int q = p->begin; q < p->keys; q++)
-			if (first_key(p, sample, q) < (i + 1) * BLOCK)
+			if (first_key(p, sample, q) < (i + 1) * p->block)
 				want = q;
 		right = right && last[i] == want;
 	}
@@ -114,7 +116,7 @@ find_places(const struct problem *p, const int32_t *last, int *places)
 	for (int i = 0; i < columns; i++)
 		places[i] = -1;
 	for (int i = 0; i < columns; i++) {
-		int place = place_of_column(i, columns, BLOCK, last);
+		int place = place_of_column(i, columns, p->block, last);
 
 		right = right && places[place] < 0 && (p->documents || place == i);
 		places[place] = i;
@@ -131,11 +133,11 @@ struct worker {
 
 struct state {
 	const struct problem *p;
-	int32_t last[SAMPLES][KEYS / BLOCK + 1];
-	int places[SAMPLES][KEYS / BLOCK + 1]; /* columns in the order of work */
-	int claimed, tiles;                    /* tiles of a head */
-	int *added; /* columns that were added to each tile of each head */
-	bool *seen; /* whether a column was, of each */
+	int32_t last[SAMPLES][COLUMNS];
+	int places[SAMPLES][COLUMNS]; /* columns in the order of work */
+	int claimed, tiles;           /* tiles of a head */
+	int *added;                   /* columns that were added to each tile of each head */
+	bool *seen;                   /* whether a column was, of each */
 	struct worker worker[BLOCKS];
 	int workers;
 	bool right;
@@ -155,8 +157,8 @@ step_of(const struct state *s, int claim, int i)
 	int sample = at.pair / p->groups, group = at.pair % p->groups;
 	int column = s->places[sample][at.place];
 	const int32_t *last = s->last[sample];
-	struct key_range r = tiles_of_column(p->rows, column, BLOCK, last[column]);
-	int ahead = tiles_ahead(p->rows, column, BLOCK, last);
+	struct key_range r = tiles_of_column(p->rows, column, p->block, last[column]);
+	int ahead = tiles_ahead(p->rows, column, p->block, last);
 	struct step t = { sample, column, 0, tile_of_column(r, ahead, i / p->heads), false };
 	int head = group * p->heads + i % p->heads;
 
@@ -182,8 +184,8 @@ add(struct state *s, const struct step *t)
 {
 	const struct problem *p = s->p;
 	int first = first_key(p, t->sample, row_tile_from(p->rows, t->tile));
-	struct tile_columns c = columns_of_tile(p->rows, t->tile, BLOCK, first);
-	int turn = turn_of(c, t->column, BLOCK, s->last[t->sample]);
+	struct tile_columns c = columns_of_tile(p->rows, t->tile, p->block, first);
+	int turn = turn_of(c, t->column, p->block, s->last[t->sample]);
 	bool *seen = &s->seen[t->all * p->order.columns + t->column];
 
 	if (s->added[t->all] < turn)

@@ -873,6 +873,8 @@ test_hopper_attention(void)
 		{ { 64, 1024, 1024, 12, 12, 64, true, false }, 192 << 20, 0, 9 << 20, 28676 },
 		{ { 3, 137, 137, 4, 1, 128, true, true }, 1179648, 1683456, 27648, 196 },
 		{ { 1, 65, 200, 2, 1, 40, true, false }, 65536, 204800, 3072, 28 },
+		{ { 2, 8192, 8192, 8, 4, 256, true, false }, 128 << 20, 0, 1536 << 10, 18436 },
+		{ { 1, 130, 130, 2, 1, 136, true, false }, 393216, 532480, 4608, 76 },
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -883,7 +885,8 @@ test_hopper_attention(void)
 		CHECK(got == (want + 255) / 256 * 256);
 	}
 	CHECK(hopper_takes(64, false) && hopper_takes(128, true) && hopper_takes(72, true));
-	CHECK(!hopper_takes(64, true) && !hopper_takes(136, false) && !hopper_takes(60, false));
+	CHECK(hopper_takes(136, false) && hopper_takes(256, true));
+	CHECK(!hopper_takes(64, true) && !hopper_takes(264, false) && !hopper_takes(60, false));
 }
 
 /* A run plans it for that GPU, with documents and caps too, and for one that is not known the
@@ -912,6 +915,8 @@ test_run_hopper(void)
 	CHECK(attention_run_workspace(&c, &one, &s) == 0);
 	c.kv_channels = 128;
 	CHECK(attention_run_workspace(&c, &one, &s) > own);
+	c.kv_channels = a.head_dim = 256;
+	CHECK(attention_run_workspace(&c, &one, &s) == hopper_workspace(&a));
 	s.dtype = DTYPE_F32;
 	CHECK(attention_run_workspace(&c, &one, &s) == 0);
 	c = tiny();

@@ -277,19 +277,23 @@ wgmma_wait(void)
 }
 
 #define SUMS_4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
-#define SUMS_16(c, i) SUMS_4(c, i), SUMS_4(c, i + 4), SUMS_4(c, i + 8), SUMS_4(c, i + 12)
-#define SUMS_32_FROM(c, i) SUMS_16(c, i), SUMS_16(c, i + 16)
+#define SUMS_16_FROM(c, i) SUMS_4(c, i), SUMS_4(c, i + 4), SUMS_4(c, i + 8), SUMS_4(c, i + 12)
+#define SUMS_16(c) SUMS_16_FROM(c, 0)
+#define SUMS_32_FROM(c, i) SUMS_16_FROM(c, i), SUMS_16_FROM(c, i + 16)
 #define SUMS_32(c) SUMS_32_FROM(c, 0)
+#define SUMS_40(c) SUMS_32(c), SUMS_4(c, 32), SUMS_4(c, 36)
+#define SUMS_48(c) SUMS_32(c), SUMS_16_FROM(c, 32)
 #define SUMS_64(c) SUMS_32(c), SUMS_32_FROM(c, 32)
 #define SUMS_96(c) SUMS_64(c), SUMS_32_FROM(c, 64)
 #define SUMS_128(c) SUMS_96(c), SUMS_32_FROM(c, 96)
 
+#define REGISTERS_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define REGISTERS_32 \
-	"%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15," \
-	"%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define REGISTERS_64 \
-	REGISTERS_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
-		     "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+	REGISTERS_16 \
+	",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define REGISTERS_40 REGISTERS_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define REGISTERS_48 REGISTERS_40 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define REGISTERS_64 REGISTERS_48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 #define REGISTERS_96 \
 	REGISTERS_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79," \
 		     "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
@@ -331,10 +335,17 @@ template <int N, bool A_DENSE, bool B_DENSE, typename T = bf16, int SUMS>
 static __device__ inline void
 multiply(float (&c)[SUMS], uint64_t a, uint64_t b, int add)
 {
-	static_assert(N <= 2 * SUMS && (N == 64 || N == 128 || N == 192 || N == 256));
-	if constexpr (N == 64)
+	static_assert(
+	    N <= 2 * SUMS && (N == 32 || N == 64 || N == 80 || N == 128 || N == 192 || N == 256));
+	if constexpr (N == 32)
+		MULTIPLY_16(
+		    "m64n32", REGISTERS_16, "%16", "%17", "%18", ", %19, %20", SUMS_16, OPERANDS);
+	else if constexpr (N == 64)
 		MULTIPLY_16(
 		    "m64n64", REGISTERS_32, "%32", "%33", "%34", ", %35, %36", SUMS_32, OPERANDS);
+	else if constexpr (N == 80)
+		MULTIPLY_16(
+		    "m64n80", REGISTERS_40, "%40", "%41", "%42", ", %43, %44", SUMS_40, OPERANDS);
 	else if constexpr (N == 128)
 		MULTIPLY_16(
 		    "m64n128", REGISTERS_64, "%64", "%65", "%66", ", %67, %68", SUMS_64, OPERANDS);
@@ -353,13 +364,19 @@ template <int N, bool B_DENSE, typename T, int SUMS>
 static __device__ inline void
 multiply_registers(float (&c)[SUMS], const uint32_t *a, uint64_t b, int add)
 {
-	static_assert(N <= 2 * SUMS && (N == 64 || N == 128));
+	static_assert(N <= 2 * SUMS && (N == 64 || N == 96 || N == 128 || N == 256));
 	if constexpr (N == 64)
 		MULTIPLY_16("m64n64", REGISTERS_32, "{%32, %33, %34, %35}", "%36", "%37", ", %38",
 		    SUMS_32, OPERANDS_IN_REGISTERS);
-	else
+	else if constexpr (N == 96)
+		MULTIPLY_16("m64n96", REGISTERS_48, "{%48, %49, %50, %51}", "%52", "%53", ", %54",
+		    SUMS_48, OPERANDS_IN_REGISTERS);
+	else if constexpr (N == 128)
 		MULTIPLY_16("m64n128", REGISTERS_64, "{%64, %65, %66, %67}", "%68", "%69", ", %70",
 		    SUMS_64, OPERANDS_IN_REGISTERS);
+	else
+		MULTIPLY_16("m64n256", REGISTERS_128, "{%128, %129, %130, %131}", "%132", "%133",
+		    ", %134", SUMS_128, OPERANDS_IN_REGISTERS);
 }
 
 #define MULTIPLY_8(types) \

@@ -1,7 +1,7 @@
 /*
  * attention.c - which implementation of attention serves a call, and the calls to cuDNN
  *
- *   Hopper  bf16 and half on compute capability 9.0, heads of a multiple of 8 up to 128, no
+ *   Hopper  bf16 and half on compute capability 9.0, heads of a multiple of 8 up to 256, no
  *           dropout; where it was measured to be the fastest, or asked for by name: hopper.c
  *   cuDNN   bf16 and half, no documents, no dropout, no softcap, no sinks: the fastest where the
  *           library is there

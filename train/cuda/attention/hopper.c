@@ -4,7 +4,6 @@
  */
 #include "train/cuda/attention/hopper.h"
 #include "lib/base/mem.h"
-#include "lib/model/hopper.h"
 #include "train/cuda/box.h"
 #include "train/cuda/maps.h"
 
@@ -65,11 +64,29 @@ hopper_attention_free(struct hopper_attention *h)
 	free(h);
 }
 
-/* Queries of a tile. */
-static int
-queries_of(const struct attention *t)
+/* Kernels for heads of up to so many columns; of the forward pass queries of a tile and keys of a
+ * block. */
+static const struct width {
+	int columns, queries, keys;
+	void (*forward)(struct stream *, const struct hopper_call *);
+	void (*backward)(struct stream *, const struct backward_call *);
+} widths[] = {
+	{ 64, HOPPER_QUERIES_64, HOPPER_KEYS, hopper_attention_64, hopper_attention_bwd_64 },
+	{ 96, HOPPER_QUERIES_128, HOPPER_KEYS, hopper_attention_96, hopper_attention_bwd_96 },
+	{ 128, HOPPER_QUERIES_128, HOPPER_KEYS, hopper_attention_128, hopper_attention_bwd_128 },
+	{ 256, HOPPER_QUERIES_128, HOPPER_KEYS_256, hopper_attention_256,
+	    hopper_attention_bwd_256 },
+};
+
+/* The narrowest that holds a call's heads; the widest holds all that are taken. */
+static const struct width *
+width_of(const struct attention *t)
 {
-	return t->head_dim <= 64 ? HOPPER_QUERIES_64 : HOPPER_QUERIES_128;
+	const struct width *w = widths;
+
+	while (t->head_dim > w->columns && w < widths + sizeof widths / sizeof *widths - 1)
+		w++;
+	return w;
 }
 
 /* Positions and tiles are counted in 32 bits. Capped scores of narrow heads would need more
@@ -77,16 +94,12 @@ queries_of(const struct attention *t)
 bool
 hopper_attention_takes(const struct attention *t)
 {
-	int64_t tiles = int64_div_up(attention_queries(t), queries_of(t));
+	int64_t tiles = int64_div_up(attention_queries(t), width_of(t)->queries);
 
 	return hopper_takes(t->head_dim, t->softcap > 0) && t->drop.p == 0 && t->scale > 0 &&
 	    attention_keys(t) < (int64_t)1 << 30 &&
 	    tiles * t->micro_batch * t->num_heads < (int64_t)1 << 30;
 }
-
-_Static_assert((int)HOPPER_BLOCK == HOPPER_KEYS && (int)HOPPER_ROWS_64 == HOPPER_TILE_64 &&
-	(int)HOPPER_ROWS_128 == HOPPER_TILE_128,
-    "the memory plan knows tiles and blocks");
 
 /* --- the backward pass: what it takes, and where it works ------------------------------------- */
 
@@ -94,7 +107,7 @@ static struct row_tiles
 rows_of(const struct attention *t)
 {
 	return (struct row_tiles){ (int)attention_first_query(t), (int)attention_keys(t),
-		t->head_dim <= 64 ? HOPPER_TILE_64 : HOPPER_TILE_128 };
+		hopper_tiles_of(t->head_dim).rows };
 }
 
 /* As the memory plan counts. */
@@ -147,13 +160,14 @@ static CUresult
 make_maps(const struct hopper_attention *h, struct hopper_call *call)
 {
 	const struct attention *t = &call->t;
+	const struct width *w = width_of(t);
 	int b = t->micro_batch;
-	CUresult rc = map_of(h, &call->q, &t->q, b, t->num_heads, queries_of(t));
+	CUresult rc = map_of(h, &call->q, &t->q, b, t->num_heads, w->queries);
 
 	if (rc == CUDA_SUCCESS)
-		rc = map_of(h, &call->k, &t->k, b, t->num_groups, HOPPER_KEYS);
+		rc = map_of(h, &call->k, &t->k, b, t->num_groups, w->keys);
 	if (rc == CUDA_SUCCESS)
-		rc = map_of(h, &call->v, &t->v, b, t->num_groups, HOPPER_KEYS);
+		rc = map_of(h, &call->v, &t->v, b, t->num_groups, w->keys);
 	return rc == CUDA_SUCCESS ? map_of(h, &call->out, &t->out, b, t->num_heads, HOPPER_ROWS)
 				  : rc;
 }
@@ -167,7 +181,7 @@ order_of(const struct attention *t)
 
 	return (struct tile_order){ .pairs = pairs,
 		.heads = t->num_heads / t->num_groups,
-		.tiles = (int)int64_div_up(attention_queries(t), queries_of(t)),
+		.tiles = (int)int64_div_up(attention_queries(t), width_of(t)->queries),
 		.together = together < 1 ? 1
 		    : together < pairs   ? (int)together
 					 : pairs };
@@ -201,7 +215,7 @@ hopper_attention_fwd(struct stream *st, const struct hopper_attention *h, const 
 
 	ops_require(st == &st->device->stream[STREAM_COMPUTE].base);
 	if (rc == CUDA_SUCCESS) {
-		(t->head_dim <= 64 ? hopper_attention_64 : hopper_attention_128)(st, &call);
+		width_of(t)->forward(st, &call);
 		cu_launched(st, "attention_fwd");
 		return;
 	}
@@ -247,6 +261,7 @@ make_backward_maps(
     const struct hopper_attention *h, struct backward_call *call, const struct attention_grad *t)
 {
 	const struct attention *a = &t->fwd;
+	int block = hopper_tiles_of(a->head_dim).block;
 	const struct {
 		CUtensorMap *map;
 		const struct tensor *of;
@@ -255,8 +270,8 @@ make_backward_maps(
 		{ &call->fwd.q, &a->q, a->num_heads, BOX },
 		{ &call->dout, &t->dout, a->num_heads, BOX },
 		{ &call->dq, &t->dq, a->num_heads, BOX },
-		{ &call->fwd.k, &a->k, a->num_groups, HOPPER_KEYS },
-		{ &call->fwd.v, &a->v, a->num_groups, HOPPER_KEYS },
+		{ &call->fwd.k, &a->k, a->num_groups, block },
+		{ &call->fwd.v, &a->v, a->num_groups, block },
 	};
 	CUresult rc = CUDA_SUCCESS;
 
@@ -275,8 +290,7 @@ hopper_attention_bwd(struct stream *st, const struct hopper_attention *h,
 	char reason[64];
 
 	if (rc == CUDA_SUCCESS) {
-		(t->fwd.head_dim <= 64 ? hopper_attention_bwd_64 : hopper_attention_bwd_128)(
-		    st, &call);
+		width_of(&t->fwd)->backward(st, &call);
 		cu_launched(st, "attention_bwd");
 		return;
 	}

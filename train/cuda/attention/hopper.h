@@ -8,22 +8,21 @@
 extern "C" {
 #endif
 
+#include "lib/model/hopper.h"
 #include "train/cuda/attention/hopper_run.h"
 #include "train/cuda/attention/turns.h"
 #include "train/cuda/impl.h"
 
 #include <cuda.h>
 
-/* The forward pass: of both widths of heads a tile has a number of queries, and a block of keys the
- * same number. */
+/* The forward pass: keys of a block, of wide heads and of others, and queries of a tile, of narrow
+ * heads and of others. */
 enum {
 	HOPPER_KEYS = 128,
+	HOPPER_KEYS_256 = 80,
 	HOPPER_QUERIES_64 = 192,
 	HOPPER_QUERIES_128 = 128,
 	HOPPER_ROWS = 16, /* of results that a warp stores */
-	/* The backward pass: queries of a tile. */
-	HOPPER_TILE_64 = 128,
-	HOPPER_TILE_128 = 64,
 };
 
 /* A forward pass, with its operands in boxes. */
@@ -53,9 +52,9 @@ struct backward_call {
 	int heads; /* of a column: all of a group, or one, whose parts of dk and dv then go to */
 	float *parts[2];
 	/* Of every row tile: the sum of dq; lse to the base 2, delta and first keys; how many
-	 * columns were added. Of every block of keys of a sample the last query that sees it; and
-	 * with documents, which otherwise is NULL, the blocks in the order of work. Columns that
-	 * were claimed. */
+	 * columns were added, of wide heads to either half of dq. Of every block of keys of a
+	 * sample the last query that sees it; and with documents, which otherwise is NULL, the
+	 * blocks in the order of work. Columns that were claimed. */
 	float *sums, *statistics;
 	unsigned *turns;
 	int32_t *last, *places;
@@ -64,12 +63,16 @@ struct backward_call {
 };
 
 /* Heads of a multiple of 8 elements, to the width of the name; addresses and rows of whole 16
- * bytes. hopper_64.cu, hopper_128.cu */
+ * bytes. hopper_64.cu, and so on */
 void hopper_attention_64(struct stream *st, const struct hopper_call *call);
+void hopper_attention_96(struct stream *st, const struct hopper_call *call);
 void hopper_attention_128(struct stream *st, const struct hopper_call *call);
-/* The backward pass. hopper_bwd_64.cu, hopper_bwd_128.cu */
+void hopper_attention_256(struct stream *st, const struct hopper_call *call);
+/* The backward pass. hopper_bwd_64.cu, and so on */
 void hopper_attention_bwd_64(struct stream *st, const struct backward_call *call);
+void hopper_attention_bwd_96(struct stream *st, const struct backward_call *call);
 void hopper_attention_bwd_128(struct stream *st, const struct backward_call *call);
+void hopper_attention_bwd_256(struct stream *st, const struct backward_call *call);
 /* Whether this build has their code for the current GPU. hopper_128.cu */
 bool hopper_attention_present(void);
 

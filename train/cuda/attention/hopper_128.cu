@@ -1,4 +1,4 @@
-/* hopper_128.cu - attention for compute capability 9.0, for heads of 72 to 128 columns */
+/* hopper_128.cu - attention for compute capability 9.0, for heads of 104 to 128 columns */
 #include "train/cuda/attention/hopper_fwd.cuh"
 
 void

@@ -1,5 +1,5 @@
-/* hopper_bwd_128.cu - the backward pass of attention for compute capability 9.0, for heads of 72 to
- * 128 columns */
+/* hopper_bwd_128.cu - the backward pass of attention for compute capability 9.0, for heads of 104
+ * to 128 columns */
 #include "train/cuda/attention/hopper_bwd.cuh"
 
 void

@@ -28,27 +28,50 @@ enum {
 
 template <int D> static constexpr int column_rows = D == 64 ? HOPPER_TILE_64 : HOPPER_TILE_128;
 
+/* How the work of a step is split. Of heads of up to 128 columns each of two warpgroups has 64 keys
+ * of the block and all rows of the tile. Of wide ones it has all keys and a half of the rows, whose
+ * weights and gradients of scores it gives to the other one, and a half of the columns of dk, dv
+ * and dq. */
+template <int D> struct column_split {
+	static constexpr bool WIDE = D == 256;
+	static constexpr int ROWS = column_rows<D>, KEYS = WIDE ? HOPPER_COLUMN_256 : HOPPER_COLUMN,
+			     OWN_ROWS = WIDE ? ROWS / 2 : ROWS, OWN_COLUMNS = WIDE ? D / 2 : D;
+	/* From one warpgroup's rows, keys or columns to those of the other. */
+	static constexpr int NEXT_ROWS = WIDE ? OWN_ROWS : 0, NEXT_KEYS = WIDE ? 0 : 64,
+			     NEXT_COLUMNS = WIDE ? OWN_COLUMNS : 0;
+	/* Sums of dq go through two places: those of every second step, or of either warpgroup, in
+	 * parts that follow each other. Of a tile either place's thread counts turns. */
+	static constexpr int PARTS = WIDE ? 2 : 1, TURNS = WIDE ? HOPPER_TURNS_256 : 1;
+};
+
 /* Places of a block: keys, values; rings of queries with their statistics and of dout; gradients of
- * scores; two of sums of dq. Queries wait for dk, a step longer than dout for dv. */
-template <int D> struct column_size {
-	static constexpr int ROWS = column_rows<D>, THREADS = 3 * GROUP, COPIER_REGISTERS = 24,
-			     REGISTERS = 240;
-	static constexpr int BLOCK = KEYS * D * 2, TILE = ROWS * D * 2, GRADIENTS = KEYS * ROWS * 2,
-			     SUMS = ROWS * D * 4, LSE_DELTA = 2 * ROWS * 4;
-	static constexpr int QUERY_PLACES = 3, DOUT_PLACES = 2;
+ * scores; weights, if warpgroups share them; two of sums of dq. Queries wait for dk, a step longer
+ * than dout for dv. */
+template <int D> struct column_size : column_split<D> {
+	using column_split<D>::WIDE;
+	using column_split<D>::ROWS;
+	using column_split<D>::KEYS;
+	static constexpr int THREADS = 3 * GROUP, COPIER_REGISTERS = 24, REGISTERS = 240;
+	static constexpr int WIDTH = box_columns<D>, BLOCK = KEYS * WIDTH * 2,
+			     TILE = ROWS * WIDTH * 2, GRADIENTS = KEYS * ROWS * 2,
+			     WEIGHTS = WIDE ? GRADIENTS : 0, TILE_SUMS = ROWS * WIDTH * 4,
+			     SUMS = WIDE ? TILE_SUMS / 4 : TILE_SUMS, LSE_DELTA = 2 * ROWS * 4;
+	static constexpr int QUERY_PLACES = WIDE ? 2 : 3, DOUT_PLACES = WIDE ? 1 : 2;
 	static constexpr int AT_KEYS = 0, AT_VALUES = BLOCK, AT_QUERIES = 2 * BLOCK,
 			     AT_DOUT = AT_QUERIES + QUERY_PLACES * TILE,
 			     AT_GRADIENTS = AT_DOUT + DOUT_PLACES * TILE,
-			     AT_SUMS = AT_GRADIENTS + GRADIENTS, AT_STATISTICS = AT_SUMS + 2 * SUMS;
+			     AT_WEIGHTS = AT_GRADIENTS + GRADIENTS, AT_SUMS = AT_WEIGHTS + WEIGHTS,
+			     AT_STATISTICS = AT_SUMS + 2 * SUMS;
 	/* Barriers, each that a place is full and then that it is free: of the rings, of keys and
-	 * values, of gradients of scores; that a sum is fetched to
-	 * either place, and that notes are written. */
+	 * values, of gradients of scores, of weights; that a sum is fetched to either place, and
+	 * that notes are written. */
 	static constexpr int AT_QUERIES_FULL = AT_STATISTICS + QUERY_PLACES * LSE_DELTA,
 			     AT_DOUT_FULL = AT_QUERIES_FULL + QUERY_PLACES * 16,
 			     AT_SUMS_FULL = AT_DOUT_FULL + DOUT_PLACES * 16,
 			     AT_KEYS_FULL = AT_SUMS_FULL + 2 * 16,
 			     AT_GRADIENTS_FULL = AT_KEYS_FULL + 16,
-			     AT_FETCHED = AT_GRADIENTS_FULL + 16, AT_NOTED = AT_FETCHED + 16,
+			     AT_WEIGHTS_FULL = AT_GRADIENTS_FULL + 16,
+			     AT_FETCHED = AT_WEIGHTS_FULL + 16, AT_NOTED = AT_FETCHED + 16,
 			     AT_COLUMN = AT_NOTED + STEP_NOTES * 8;
 };
 
@@ -92,7 +115,7 @@ noted_at(uint32_t base, uint32_t step)
 	return base + column_size<D>::AT_NOTED + step % STEP_NOTES * 8;
 }
 
-/* Where queries and dout of a step are, and where its sums are. */
+/* Where queries and dout of a step are. */
 template <int D>
 static __device__ inline ring_at<column_size<D>::QUERY_PLACES>
 queries_at(uint32_t step)
@@ -107,13 +130,21 @@ dout_at(uint32_t step)
 	return { step };
 }
 
-static __device__ inline ring_at<2>
-sums_at(uint32_t step)
+/* The barriers of a place for sums, and how often it was used before: `part` is that of a step. */
+static __device__ inline uint32_t
+sums_barriers(uint32_t at, uint32_t place)
 {
-	return { step };
+	return at + place * 16;
 }
 
-/* The only place of gradients of scores. */
+template <int D>
+static __device__ inline ring_at<1>
+sums_at(uint32_t step, uint32_t part)
+{
+	return { column_size<D>::WIDE ? column_size<D>::PARTS * step + part : step / 2 };
+}
+
+/* The only place of gradients of scores, and of weights. */
 static __device__ inline ring_at<1>
 gradients_at(uint32_t step)
 {
@@ -193,18 +224,25 @@ fence_copies(void)
 
 enum { POLLS = 1 << 25 }; /* some seconds: a turn that never comes ends the kernel */
 
+/* The counter of a tile's turns that the thread of a place for sums reads. */
+template <int D>
+static __device__ inline unsigned *
+turns_of(const backward_call &call, const step_note &n, uint32_t place)
+{
+	constexpr int TURNS = column_size<D>::TURNS;
+
+	return call.turns + (int64_t)n.tile * TURNS + place % TURNS;
+}
+
 /* Waits until as many columns have been added to a tile. What they have written is seen by the
  * copies that this thread starts. */
 static __device__ inline void
-wait_turn(const backward_call &call, const step_note &n)
+wait_turn(const backward_call &call, const step_note &n, const unsigned *turns)
 {
 	unsigned have = 0;
 
 	for (int i = 0; call.run.in_order && n.turn > 0; i++) {
-		SM90A("ld.acquire.gpu.global.u32 %0, [%1];"
-		      : "=r"(have)
-		      : "l"(call.turns + n.tile)
-		      : "memory");
+		SM90A("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(have) : "l"(turns) : "memory");
 		if (have >= (unsigned)n.turn)
 			break;
 		if (i == POLLS)
@@ -215,14 +253,11 @@ wait_turn(const backward_call &call, const step_note &n)
 
 /* Lets the next column have its turn, when this thread's copies are written. */
 static __device__ inline void
-end_turn(const backward_call &call, const step_note &n)
+end_turn(unsigned *turns)
 {
 	boxes_written();
 	fence_copies();
-	SM90A("red.release.gpu.global.add.u32 [%0], %1;"
-	      :
-	      : "l"(call.turns + n.tile), "r"(1)
-	      : "memory");
+	SM90A("red.release.gpu.global.add.u32 [%0], %1;" : : "l"(turns), "r"(1) : "memory");
 }
 
 /* --- the thread that copies ------------------------------------------------------------------- */
@@ -242,9 +277,10 @@ step_of(const backward_call &call, const column_note &c, int tile)
 	struct query_range q;
 	struct tile_columns columns;
 	step_note n;
-	int row = tile * column_size<D>::ROWS;
+	constexpr int ROWS = column_size<D>::ROWS, KEYS = column_size<D>::KEYS;
+	int row = tile * ROWS;
 
-	q = range_of_queries(call.fwd, c.sample, row, row + column_size<D>::ROWS - 1);
+	q = range_of_queries(call.fwd, c.sample, row, row + ROWS - 1);
 	columns = columns_of_tile(call.rows, tile, KEYS, q.first_from);
 	n.row = row;
 	n.turn = turn_of(columns, c.key / KEYS, KEYS, last_of(call, c.sample));
@@ -309,7 +345,7 @@ copy_keys(const backward_call &call, uint32_t base, const column_note &c)
 	barrier_expect(full, 2 * size::BLOCK);
 #pragma unroll
 	for (int i = 0; i < D; i += BOX) {
-		uint32_t to = base + i * KEYS * 2;
+		uint32_t to = base + i * size::KEYS * 2;
 		int4 from = make_int4(i, c.head / call.fwd.order.heads, c.sample, c.key);
 
 		copy_box(to + size::AT_KEYS, &call.fwd.k, from, full);
@@ -339,9 +375,9 @@ copy_columns(const backward_call &call, uint32_t base)
 		last = last_of(call, c.sample);
 		column =
 		    call.places ? call.places[c.sample * call.order.columns + at.place] : at.place;
-		c.key = column * KEYS;
-		tiles = tiles_of_column(call.rows, column, KEYS, last[column]);
-		ahead = tiles_ahead(call.rows, column, KEYS, last);
+		c.key = column * size::KEYS;
+		tiles = tiles_of_column(call.rows, column, size::KEYS, last[column]);
+		ahead = tiles_ahead(call.rows, column, size::KEYS, last);
 		c.steps = more ? (tiles.end - tiles.begin) * heads : -1;
 		barrier_wait(base + size::AT_KEYS_FULL + 8, num % 2 ^ 1);
 		*column_note_at<D>(base) = c;

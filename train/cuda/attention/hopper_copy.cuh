@@ -11,19 +11,29 @@
 #include "train/cuda/attention/hopper.h"
 #include "train/cuda/hopper.cuh"
 
-enum { KEYS = HOPPER_KEYS, LANES = 0xffffffff };
+enum { LANES = 0xffffffff };
+
+/* Columns of boxes that hold a head: what is after its own comes as zeros. */
+template <int D> static constexpr int box_columns = (D + BOX - 1) & -BOX;
 
 /* Registers of a thread that copies and of one that multiplies: all that a multiprocessor has. */
 template <int D> struct forward_size {
-	static constexpr int ROWS = D == 64 ? HOPPER_QUERIES_64 : HOPPER_QUERIES_128,
+	static constexpr int KEYS = D == 256 ? HOPPER_KEYS_256 : HOPPER_KEYS,
+			     ROWS = D == 64 ? HOPPER_QUERIES_64 : HOPPER_QUERIES_128,
 			     GROUPS = ROWS / 64, THREADS = (1 + GROUPS) * GROUP,
 			     COPIER_REGISTERS = GROUPS == 3 ? 32 : 24,
 			     REGISTERS = GROUPS == 3 ? 160 : 240;
-	/* Shared memory: places of keys and values, places of queries, barriers, notes. */
-	static constexpr int PLACE = KEYS * D * 2, PLACES = D == 64 ? 8 : 5, QUERIES = ROWS * D * 2,
-			     AT_QUERIES = PLACES * PLACE, AT_BARRIERS = AT_QUERIES + 2 * QUERIES,
+	/* Shared memory: places of keys and values, places of queries, barriers, notes. There is
+	 * room for two tiles' queries unless heads are wide. */
+	static constexpr int WIDTH = box_columns<D>, PLACE = KEYS * WIDTH * 2,
+			     PLACES = D == 64 ? 8
+	    : D == 256                        ? 4
+					      : 5,
+			     QUERIES = ROWS * WIDTH * 2, TILES = D == 256 ? 1 : 2,
+			     AT_QUERIES = PLACES * PLACE,
+			     AT_BARRIERS = AT_QUERIES + TILES * QUERIES,
 			     AT_QUERY_BARRIERS = AT_BARRIERS + PLACES * 16,
-			     AT_NOTES = AT_QUERY_BARRIERS + 2 * 16;
+			     AT_NOTES = AT_QUERY_BARRIERS + TILES * 16;
 };
 
 /* What the thread that copies tells the others of a tile, beside its queries: the first row of its
@@ -35,7 +45,8 @@ struct tile_note {
 };
 
 template <int D>
-static constexpr int forward_bytes = forward_size<D>::AT_NOTES + 2 * sizeof(tile_note);
+static constexpr int forward_bytes = forward_size<D>::AT_NOTES +
+    forward_size<D>::TILES * sizeof(tile_note);
 
 /* Where a thread is in a ring of N places: the steps that came before. Barriers tell only an even
  * from an odd number of laps: nobody is more than one lap ahead. */
@@ -88,15 +99,17 @@ free_place(uint32_t barriers, const ring_at<N> &r)
 template <int D> struct rings {
 	uint32_t base;
 	ring_at<forward_size<D>::PLACES> keys; /* and values */
-	ring_at<2> queries;
+	ring_at<forward_size<D>::TILES> queries;
 };
 
 template <int D>
 static __device__ inline tile_note *
 note_of(const rings<D> &r)
 {
+	typedef forward_size<D> size;
+
 	return (tile_note *)__cvta_shared_to_generic(
-	    r.base + forward_size<D>::AT_NOTES + r.queries.step % 2 * (int)sizeof(tile_note));
+	    r.base + size::AT_NOTES + r.queries.step % size::TILES * (int)sizeof(tile_note));
 }
 
 /* --- the thread that copies ------------------------------------------------------------------- */
@@ -126,7 +139,18 @@ range_of_queries(const struct hopper_call &call, int sample, int from, int to)
 	return q;
 }
 
+/* Where the queries of a tile are. */
+template <int D>
+static __device__ inline uint32_t
+queries_of_tile(const rings<D> &r)
+{
+	typedef forward_size<D> size;
+
+	return r.base + size::AT_QUERIES + r.queries.step % size::TILES * size::QUERIES;
+}
+
 /* Blocks of keys that `rows` queries see, or those of them that there are. */
+template <int D>
 static __device__ inline struct key_range
 range_of_rows(const struct hopper_call &call, int sample, int row, int rows)
 {
@@ -134,7 +158,8 @@ range_of_rows(const struct hopper_call &call, int sample, int row, int rows)
 
 	return row >= call.queries
 	    ? none
-	    : range_of_keys(range_of_queries(call, sample, row, row + rows - 1), KEYS);
+	    : range_of_keys(
+		  range_of_queries(call, sample, row, row + rows - 1), forward_size<D>::KEYS);
 }
 
 template <int D>
@@ -147,12 +172,12 @@ write_note(tile_note *n, const struct hopper_call &call, int i)
 	n->sample = at.pair / call.t.num_groups;
 	n->head = at.pair % call.t.num_groups * call.order.heads + at.head;
 	n->row = at.tile * forward_size<D>::ROWS;
-	all = range_of_rows(call, n->sample, n->row, forward_size<D>::ROWS);
+	all = range_of_rows<D>(call, n->sample, n->row, forward_size<D>::ROWS);
 	n->begin = all.begin;
 	n->end = all.end;
 #pragma unroll 1
 	for (int w = 0; w < forward_size<D>::GROUPS; w++)
-		n->own[w] = range_of_rows(call, n->sample, n->row + 64 * w, 64);
+		n->own[w] = range_of_rows<D>(call, n->sample, n->row + 64 * w, 64);
 }
 
 /* The rings when they stood at the tile before. */
@@ -170,7 +195,7 @@ static __device__ inline void
 copy_queries(const struct hopper_call &call, const rings<D> &r, const tile_note &n)
 {
 	typedef forward_size<D> size;
-	uint32_t to = r.base + size::AT_QUERIES + r.queries.step % 2 * size::QUERIES,
+	uint32_t to = queries_of_tile(r),
 		 full = full_of(r.base + size::AT_QUERY_BARRIERS, r.queries);
 
 	barrier_expect(full, size::QUERIES);
@@ -193,12 +218,14 @@ copy_block(rings<D> &r, const CUtensorMap *map, int group, int sample, int block
 	barrier_expect(full, size::PLACE);
 #pragma unroll
 	for (int c = 0; c < D; c += BOX)
-		copy_box(to + c * KEYS * 2, map, make_int4(c, group, sample, block * KEYS), full);
+		copy_box(to + c * size::KEYS * 2, map,
+		    make_int4(c, group, sample, block * size::KEYS), full);
 	r.keys.step++;
 }
 
 /* Tiles, and after them a note that there are no more. A block's first tile is that of its number;
- * it claims the next one while it copies. */
+ * it claims the next one while it copies. A tile's last values come after the first keys of the
+ * next; where queries have one place, which results leave first, they come before these. */
 template <int D>
 static __device__ inline void
 copy_tiles(const struct hopper_call &call, rings<D> r)
@@ -224,9 +251,14 @@ copy_tiles(const struct hopper_call &call, rings<D> r)
 			sample = n->sample;
 			block = k;
 		}
+		if (forward_size<D>::TILES == 1) {
+			copy_block(r, &call.v, group, sample, block);
+			block = -1;
+		}
 		i = next;
 	}
-	copy_block(r, &call.v, group, sample, block);
+	if (block >= 0)
+		copy_block(r, &call.v, group, sample, block);
 	wait_free(barriers, r.queries);
 	note_of(r)->end = 0;
 	barrier_arrive(full_of(barriers, r.queries));

@@ -9,7 +9,8 @@
  * tensor cores compute beside the exponentials of the scores; the first scores of a tile come
  * beside the last product of the tile before. The warpgroups issue one after the other, so that
  * one's products are computed beside the exponentials of the others. A warpgroup whose queries see
- * no key of a block frees its places unread. Results leave through the place of their queries.
+ * no key of a block frees its places unread. Results leave through the place of their queries; wide
+ * heads have only one, so that their tiles are done one by one.
  *
  * Exponents are taken to the base 2. The maximum in use is kept while larger scores exceed it by
  * less than a power of 2 that sums and weights have room for. Every sum has one owner and one
@@ -31,8 +32,8 @@ struct row_sums {
 /* What a lane has of the work: scores of 64 queries and a block of keys, their weights, sums of
  * weighted values; of its two rows by what earlier sums are to be multiplied. */
 template <int D> struct lane {
-	float scores[KEYS / 2], sums[D / 2];
-	uint32_t weights[KEYS / 4];
+	float scores[forward_size<D>::KEYS / 2], sums[D / 2];
+	uint32_t weights[forward_size<D>::KEYS / 4];
 	struct row_sums row;
 	float shrink[2];
 };
@@ -74,14 +75,16 @@ template <typename T, int D>
 static __device__ inline void
 issue_scores(struct lane<D> &l, uint32_t queries, uint32_t keys)
 {
-#pragma unroll
-	for (int c = 0; c < D; c += BOX) {
-		uint64_t a = operand_at(queries + c * forward_size<D>::ROWS * 2),
-			 b = operand_at(keys + c * KEYS * 2);
+	typedef forward_size<D> size;
 
 #pragma unroll
-		for (int i = 0; i < BOX; i += 16) {
-			multiply<KEYS, true, true, T>(l.scores, a, b, c + i > 0);
+	for (int c = 0; c < D; c += BOX) {
+		uint64_t a = operand_at(queries + c * size::ROWS * 2),
+			 b = operand_at(keys + c * size::KEYS * 2);
+
+#pragma unroll
+		for (int i = 0; i < BOX && c + i < D; i += 16) {
+			multiply<size::KEYS, true, true, T>(l.scores, a, b, c + i > 0);
 			a = operand_next<true>(a);
 			b = operand_next<true>(b);
 		}
@@ -94,6 +97,7 @@ template <typename T, int D>
 static __device__ inline void
 issue_sums(struct lane<D> &l, uint32_t values)
 {
+	constexpr int KEYS = forward_size<D>::KEYS;
 	uint64_t b = operand_at(values, KEYS * BOX_LINE);
 
 #pragma unroll
@@ -117,6 +121,7 @@ template <int D, bool CAP, int COUNT>
 static __device__ inline void
 hide_keys(struct lane<D> &l, const struct hopper_call &call, const struct own_tile &t, int block)
 {
+	constexpr int KEYS = forward_size<D>::KEYS;
 	int key = block * KEYS;
 
 	if (CAP)
@@ -195,7 +200,7 @@ weigh(struct lane<D> &l, float factor)
 		l.row.total[h] += even + odd;
 	}
 #pragma unroll
-	for (int i = COUNT; i < KEYS / 2; i++)
+	for (int i = COUNT; i < forward_size<D>::KEYS / 2; i++)
 		l.scores[i] = 0;
 	return moved;
 }
@@ -215,7 +220,7 @@ static __device__ inline void
 round_weights(struct lane<D> &l)
 {
 #pragma unroll
-	for (int i = 0; i < KEYS / 4; i++)
+	for (int i = 0; i < forward_size<D>::KEYS / 4; i++)
 		l.weights[i] = pack_halves(T(), l.scores[2 * i], l.scores[2 * i + 1]);
 }
 
@@ -225,10 +230,7 @@ template <int D>
 static __device__ inline uint32_t
 rows_at(const rings<D> &r)
 {
-	typedef forward_size<D> size;
-
-	return r.base + size::AT_QUERIES + r.queries.step % 2 * size::QUERIES +
-	    (threadIdx.x / 32 - GROUP / 32) * HOPPER_ROWS * BOX_LINE;
+	return queries_of_tile(r) + (threadIdx.x / 32 - GROUP / 32) * HOPPER_ROWS * BOX_LINE;
 }
 
 /* Ends a row: its head's sink, or NULL, joins its weights. Returns the exponent of the sum of all,
@@ -385,9 +387,7 @@ issue_step(struct lane<D> &l, const rings<D> &r, ring_at<forward_size<D>::PLACES
 		wait_place(r, keys);
 	wgmma_fence();
 	if (SCORES)
-		issue_scores<T>(l,
-		    r.base + size::AT_QUERIES + r.queries.step % 2 * size::QUERIES +
-			own_group() * BOX_BYTES,
+		issue_scores<T>(l, queries_of_tile(r) + own_group() * BOX_BYTES,
 		    r.base + keys.step % size::PLACES * size::PLACE);
 	if (SUMS) {
 		wait_place(r, values);
@@ -440,6 +440,7 @@ template <int D, bool CAP>
 static __device__ inline void
 first_weights(struct lane<D> &l, const struct hopper_call &call, const struct own_tile &t)
 {
+	constexpr int KEYS = forward_size<D>::KEYS;
 	int block = t.keys.end - 1;
 
 #pragma unroll
@@ -474,10 +475,11 @@ static __device__ inline void
 whole_steps(struct lane<D> &l, rings<D> &r, const struct hopper_call &call,
     const struct own_tile &t, bool owed)
 {
-	uint32_t barriers = r.base + forward_size<D>::AT_BARRIERS;
+	typedef forward_size<D> size;
+	uint32_t barriers = r.base + size::AT_BARRIERS;
 
 	for (int block = t.keys.end - 2; block >= t.keys.begin; block--) {
-		ring_at<forward_size<D>::PLACES> keys = take_place(r), values = take_place(r);
+		ring_at<size::PLACES> keys = take_place(r), values = take_place(r);
 		bool moved;
 
 		issue_step<T, D, true, true>(l, r, keys, values);
@@ -487,8 +489,8 @@ whole_steps(struct lane<D> &l, rings<D> &r, const struct hopper_call &call,
 		wgmma_wait<1>();
 		sums_done(l.scores);
 		free_place(barriers, keys);
-		hide_keys<D, CAP, KEYS / 2>(l, call, t, block);
-		moved = weigh<D, KEYS / 2>(l, call.factor);
+		hide_keys<D, CAP, size::KEYS / 2>(l, call, t, block);
+		moved = weigh<D, size::KEYS / 2>(l, call.factor);
 		wgmma_wait<0>();
 		sums_done(l.sums);
 		free_place(barriers, values);
@@ -580,24 +582,27 @@ other_tile(struct lane<D> &l, rings<D> &r, const struct hopper_call &call, int2 
 		store_results<T>(l, call, tile_before(r), l.row);
 }
 
+/* How much of a tile's first block the warpgroup has done. */
+static __device__ inline enum stage
+stage_of(bool starts, bool weighed)
+{
+	return !starts ? FIRST_PASSED : weighed ? FIRST_WEIGHTS : FIRST_SCORES;
+}
+
 /* All tiles of the block. Each turn of the loop is the step from one tile to the next, and the
  * other steps of the next. */
 template <typename T, int D, bool CAP>
 static __device__ inline void
-multiply_tiles(const struct hopper_call &call, rings<D> r)
+multiply_joined(struct lane<D> &l, const struct hopper_call &call, rings<D> r)
 {
-	typedef forward_size<D> size;
 	/* There is a tile before; its last sums are to come. */
 	bool before = false, pending = false;
-	struct lane<D> l;
 
-	if (own_group() == size::GROUPS - 1)
-		turn_end<size::GROUPS>();
 	for (bool more = true; more; before = true) {
 		struct own_tile t = {};
 		bool starts;
 
-		wait_full(r.base + size::AT_QUERY_BARRIERS, r.queries);
+		wait_full(r.base + forward_size<D>::AT_QUERY_BARRIERS, r.queries);
 		more = uniform(note_of(r)->end) > 0;
 		if (more)
 			t = read_note<D>(call, *note_of(r));
@@ -607,13 +612,48 @@ multiply_tiles(const struct hopper_call &call, rings<D> r)
 		else
 			other_tile<T>(l, r, call, make_int2(more, before), starts, pending);
 		if (more)
-			pending = multiply_tile<T, D, CAP>(l, r, call, t,
-			    !starts       ? FIRST_PASSED
-				: pending ? FIRST_WEIGHTS
-					  : FIRST_SCORES,
-			    before);
+			pending = multiply_tile<T, D, CAP>(
+			    l, r, call, t, stage_of(starts, pending), before);
 		r.queries.step++;
 	}
+}
+
+/* The same where a tile's results leave through the place of the next one's queries, before these
+ * come: each tile is done to its end. */
+template <typename T, int D, bool CAP>
+static __device__ inline void
+multiply_apart(struct lane<D> &l, const struct hopper_call &call, rings<D> r)
+{
+	for (;;) {
+		struct own_tile t;
+		bool starts, pending;
+
+		wait_full(r.base + forward_size<D>::AT_QUERY_BARRIERS, r.queries);
+		if (uniform(note_of(r)->end) == 0)
+			break;
+		t = read_note<D>(call, *note_of(r));
+		starts = t.keys.end == uniform(note_of(r)->end);
+		other_tile<T>(l, r, call, make_int2(1, 0), starts, false);
+		pending = multiply_tile<T, D, CAP>(l, r, call, t, stage_of(starts, false), false);
+		r.queries.step++;
+		other_tile<T>(l, r, call, make_int2(0, 1), false, pending);
+		free_queries(tile_before(r));
+	}
+}
+
+template <typename T, int D, bool CAP>
+static __device__ inline void
+multiply_tiles(const struct hopper_call &call, const rings<D> &r)
+{
+	typedef forward_size<D> size;
+	struct lane<D> l;
+
+	if (own_group() == size::GROUPS - 1)
+		turn_end<size::GROUPS>();
+	if (size::TILES > 1)
+		multiply_joined<T, D, CAP>(l, call, r);
+	else
+		multiply_apart<T, D, CAP>(l, call, r);
 	boxes_written();
 	if (own_group() == 0)
 		turn_begin();
@@ -627,6 +667,7 @@ __launch_bounds__(forward_size<D>::THREADS, 1)
     hopper_forward_kernel(const __grid_constant__ hopper_call call)
 {
 	typedef forward_size<D> size;
+	static_assert(forward_bytes<D> <= 227 << 10);
 	extern __shared__ __align__(1024) char memory[];
 	rings<D> r = { shared_address(memory), {}, {} };
 
@@ -634,7 +675,7 @@ __launch_bounds__(forward_size<D>::THREADS, 1)
 		return;
 	if (threadIdx.x == 0) {
 		ring_make<size::PLACES>(r.base + size::AT_BARRIERS, size::GROUPS * GROUP / 32);
-		ring_make<2>(r.base + size::AT_QUERY_BARRIERS, size::GROUPS * GROUP);
+		ring_make<size::TILES>(r.base + size::AT_QUERY_BARRIERS, size::GROUPS * GROUP);
 		barriers_made();
 	}
 	__syncthreads();

@@ -1,0 +1,13 @@
+/* hopper_256.cu - attention for compute capability 9.0, for heads of 136 to 256 columns */
+#include "train/cuda/attention/hopper_fwd.cuh"
+
+void
+hopper_attention_256(struct stream *st, const struct hopper_call *call)
+{
+	bool cap = call->t.softcap > 0;
+
+	if (call->t.q.dtype == DTYPE_BF16)
+		(cap ? hopper_launch<bf16, 256, true> : hopper_launch<bf16, 256, false>)(st, call);
+	else
+		(cap ? hopper_launch<half, 256, true> : hopper_launch<half, 256, false>)(st, call);
+}
