@@ -65,6 +65,7 @@ page()
 	row 'optimizer on the host' '--optimizer-cpu-offload' built
 	row 'activations on the host' '--cpu-offloading-num-layers' built
 	row 'Muon' '--optimizer muon' built
+	row 'linear attention' '--linear-attention-freq' built
 }
 
 if [ "${1:-}" = --check ]; then

@@ -32,6 +32,10 @@ echo '{"input_ids": [5, 7, 11, 300, 9, 20, 44]}' >one
 { cat one && echo '{"input_ids": [8]}' && printf '{"input_ids": [%s2]}\n' \
 	"$(seq -s ', ' 1 150), "; } >three
 
+linear="--linear-attention-freq 2 --linear-num-key-heads 4 --linear-num-value-heads 8
+	--linear-key-head-dim 32 --linear-value-head-dim 32 --attention-output-gate --qk-layernorm
+	--apply-layernorm-1p"
+
 # texts DEVICE FILE OPTION...: of the small model
 texts()
 {
@@ -49,14 +53,23 @@ fail()
 	exit 1
 }
 
-texts cpu cpu.texts --prompts three
-texts "$DEVICE" gpu.texts --prompts three
-cmp cpu.texts gpu.texts || fail "texts of fp32 differ from the CPU's"
-texts "$DEVICE" gpu.texts --prompts three --no-kv-cache --generate-batch-size 2
-cmp cpu.texts gpu.texts || fail "texts of fp32 without kept keys differ"
-texts cpu cpu.texts --prompts one --logits-file cpu.npy
-texts "$DEVICE" gpu.texts --prompts one --logits-file gpu.npy
-"$B/tests/tools/npydiff" cpu.npy gpu.npy 1e-3 || fail "logits of fp32 differ from the CPU's"
+# follows OPTION...: texts and logits of fp32 of the small model with these options are the CPU's
+follows()
+{
+	texts cpu cpu.texts --prompts three "$@"
+	texts "$DEVICE" gpu.texts --prompts three "$@"
+	cmp cpu.texts gpu.texts || fail "texts of fp32 differ from the CPU's: $*"
+	texts "$DEVICE" gpu.texts --prompts three --no-kv-cache --generate-batch-size 2 "$@"
+	cmp cpu.texts gpu.texts || fail "texts of fp32 without kept keys differ: $*"
+	texts cpu cpu.texts --prompts one --logits-file cpu.npy "$@"
+	texts "$DEVICE" gpu.texts --prompts one --logits-file gpu.npy "$@"
+	"$B/tests/tools/npydiff" cpu.npy gpu.npy 1e-3 ||
+		fail "logits of fp32 differ from the CPU's: $*"
+}
+
+follows
+# shellcheck disable=SC2086 # options
+follows $linear
 echo "texts and logits of fp32 are the CPU's"
 texts "$DEVICE" a.texts --prompts one --bf16 --generate 1 --logits-file a.npy
 texts "$DEVICE" b.texts --prompts one --bf16 --generate 1 --logits-file b.npy --no-kv-cache

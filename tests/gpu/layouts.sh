@@ -2,7 +2,8 @@
 # layouts.sh - ranks on four GPUs, or eight, that share a tiny model in every way have the losses of
 # one rank on the CPU
 #
-# A Llama of eight layers, the same with experts, and that with Muon, in fp32, 20 steps. A line for
+# A Llama of eight layers, the same with experts, that with Muon, and one with linear attention, in
+# fp32, 20 steps. A line for
 # each layout: how far its losses are apart, at most 1e-5, relative. RANKS: 4, or 8 where there are
 # as many GPUs.
 # ONLY=TEXT: those whose options, of the model or the layout, have it.
@@ -32,6 +33,9 @@ llama="--vocab-size 500 --num-layers 8 --hidden-size 64 --num-attention-heads 8 
 	--untie-embeddings-and-output-weights --attention-dropout 0 --hidden-dropout 0
 	--deterministic-mode"
 experts="--num-experts 8 --moe-router-topk 2 --moe-aux-loss-coeff 0.02 --moe-ffn-hidden-size 48"
+linear="--linear-attention-freq 2 --linear-num-key-heads 8 --linear-num-value-heads 16
+	--linear-key-head-dim 16 --linear-value-head-dim 8 --attention-output-gate --qk-layernorm
+	--rotary-percent 0.5 --apply-layernorm-1p"
 tensor=--tensor-model-parallel-size context=--context-parallel-size
 stages=--pipeline-model-parallel-size chunks=--num-virtual-stages-per-pipeline-rank
 shards=--data-parallel-sharding-strategy share=--expert-model-parallel-size
@@ -108,4 +112,11 @@ of "experts with Muon" $experts --optimizer muon --muon-nesterov --muon-extra-sc
 follow $share "$ranks" --use-distributed-optimizer
 # shellcheck disable=SC2086
 follow $share 2 $tensor 2 $rows --use-distributed-optimizer
+# shellcheck disable=SC2086
+of "linear attention" $linear
+# shellcheck disable=SC2086
+follow $tensor "$ranks" $rows
+# shellcheck disable=SC2086
+follow $tensor 2 $rows $stages "$half" --use-distributed-optimizer
+follow $shards optim_grads_params --ddp-bucket-size 40000
 exit $failed

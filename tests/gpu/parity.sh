@@ -31,6 +31,9 @@ mixtral="$llama --num-experts 4 --moe-router-topk 2 --moe-aux-loss-coeff 0.02
 qwen3_moe="$llama --num-experts 10 --moe-router-topk 4 --moe-ffn-hidden-size 40
 	--moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.001 --qk-layernorm
 	--moe-z-loss-coeff 0.001 --moe-shared-expert-intermediate-size 48 --moe-layer-freq [0,1]"
+qwen3_next="$llama --linear-attention-freq 2 --linear-num-key-heads 2 --linear-num-value-heads 4
+	--linear-key-head-dim 32 --linear-value-head-dim 24 --attention-output-gate --qk-layernorm
+	--rotary-percent 0.5 --apply-layernorm-1p"
 
 # train NAME OPTIONS...: one run; its metrics go to $dir/NAME, its words to $dir/NAME.log
 train()
@@ -415,6 +418,8 @@ family gpt2 $gpt2
 family mixtral $mixtral
 # shellcheck disable=SC2086
 family qwen3-moe $qwen3_moe
+# shellcheck disable=SC2086
+family qwen3-next $qwen3_next
 # Experts that drop a part of the rows of a choice.
 # shellcheck disable=SC2086
 for to in cpu "$device"; do
@@ -457,6 +462,8 @@ data="--data-path 0.7 $dir/few_text_document 0.3 $dir/many_text_document --split
 documents llama $llama
 # shellcheck disable=SC2086
 documents gpt2 $gpt2
+# shellcheck disable=SC2086
+documents qwen3-next $qwen3_next
 if [ "$device" != cuda ]; then
 	gpus=2
 elif [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then

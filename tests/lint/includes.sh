@@ -9,7 +9,8 @@ set -u
 cd "${TOP:-.}" || exit 1
 lists='train/ops_list.h train/comm_list.h train/op/ train/call/'
 operations="train/tensor.h train/ops.h train/backend.h train/comm.h $lists"
-cuda="lib/base/ lib/model/gpu.h lib/model/hopper.h $operations train/cuda/"
+plans="lib/model/gpu.h lib/model/hopper.h lib/model/recurrence.h"
+cuda="lib/base/ $plans $operations train/cuda/"
 table="
 lib/base
 lib/script		lib/base/

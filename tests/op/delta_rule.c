@@ -1,8 +1,11 @@
 /*
  * delta_rule.c - linear attention by the gated delta rule: 0 q, 1 k, 2 v, 3 beta, 4 decay, 5
- * decay_log, 6 decay_bias, 7 out, 8 scratch, 9 first with DOCUMENTS; rows is S, groups the heads of
- * keys, columns the width of a head of values, inner the positions of a chunk
+ * decay_log, 6 decay_bias, 7 out, 8 scratch, 9 first with DOCUMENTS, 10 states where they are kept;
+ * rows is S, groups the heads of keys, columns the width of a head of values, inner the positions
+ * of a chunk
  */
+#include "lib/base/int64.h"
+#include "lib/model/recurrence.h"
 #include "tests/check.h"
 #include "tests/op/op.h"
 
@@ -17,28 +20,46 @@ document_start(int64_t sample, int64_t position)
 	return position;
 }
 
+/* The scratch of the CPU, or that of a GPU for one sample: of several, a GPU goes through them one
+ * by one. */
+static int64_t
+scratch_rows(const struct op_case *c)
+{
+	struct recurrence_shape s = { c->rows, c->heads, c->head_dim, c->columns };
+	int64_t width = c->heads / c->groups * c->columns,
+		states = int64_div_up(c->rows, c->inner) + c->inner + 1;
+
+	return int64_max(
+	    c->groups * c->head_dim * states, int64_div_up(recurrence_work(&s, true), width));
+}
+
 static void
-rule_declare(struct problem *p)
+declare(struct problem *p, enum slot_kind given)
 {
 	const struct op_case *c = p->c;
 	int64_t rows = c->rows * c->batch, keys = (int64_t)c->groups * c->head_dim,
-		values = c->heads * c->columns,
-		states = (c->rows + c->inner - 1) / c->inner + c->inner + 1;
+		values = c->heads * c->columns;
 
-	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(rows, keys));
-	slot_add(p, 1, SLOT_INPUT, 0, SHAPE(rows, keys));
-	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(rows, values));
-	slot_add(p, 3, SLOT_INPUT, 0, SHAPE(rows, c->heads));
-	slot_add(p, 4, SLOT_INPUT, 0, SHAPE(rows, c->heads));
-	slot_add(p, 5, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->heads, 1));
-	slot_add(p, 6, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->heads, 1));
+	slot_add(p, 0, given, 0, SHAPE(rows, keys));
+	slot_add(p, 1, given, 0, SHAPE(rows, keys));
+	slot_add(p, 2, given, 0, SHAPE(rows, values));
+	slot_add(p, 3, given, 0, SHAPE(rows, c->heads));
+	slot_add(p, 4, given, 0, SHAPE(rows, c->heads));
+	slot_add(p, 5, given, VECTOR_PARAM, SHAPE(c->heads, 1));
+	slot_add(p, 6, given, VECTOR_PARAM, SHAPE(c->heads, 1));
 	slot_add(p, 7, SLOT_OUTPUT, 0, SHAPE(rows, values));
-	slot_add(p, 8, SLOT_SCRATCH, 0, SHAPE(keys * states, values / c->groups));
+	slot_add(p, 8, SLOT_SCRATCH, 0, SHAPE(scratch_rows(c), values / c->groups));
 	if (!(c->flags & DOCUMENTS))
 		return;
 	slot_add(p, 9, SLOT_IDS, SLOT_VECTOR, SHAPE(rows, 1));
 	for (int64_t r = 0; r < rows; r++)
 		p->slot[9].value[r] = (double)document_start(r % c->batch, r / c->batch);
+}
+
+static void
+rule_declare(struct problem *p)
+{
+	declare(p, SLOT_INPUT);
 }
 
 static struct delta_rule
@@ -131,6 +152,44 @@ static const struct op_test rule_test = { .name = "delta rule",
 	.backward = rule_backward,
 	.expect = expect_rule };
 
+static void
+kept_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+
+	declare(p, SLOT_FIXED);
+	slot_add(p, 10, SLOT_SCRATCH, 0,
+	    SHAPE((int64_t)c->batch * c->groups * c->head_dim, c->heads / c->groups * c->columns));
+}
+
+/* Passes that begin where the one before ended, of few positions and of many. */
+static void
+kept_forward(struct problem *p)
+{
+	int64_t b = p->c->batch, at = 0;
+	const int64_t ends[] = { 5, 6, 40, 41, p->c->rows };
+
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; at = ends[i++]) {
+		int64_t first = at * b, rows = (ends[i] - at) * b;
+		struct delta_rule r = rule_of(p);
+
+		r.out = tensor_rows(&r.out, first, rows);
+		r.q = tensor_rows(&r.q, first, rows);
+		r.k = tensor_rows(&r.k, first, rows);
+		r.v = tensor_rows(&r.v, first, rows);
+		r.beta = tensor_rows(&r.beta, first, rows);
+		r.decay = tensor_rows(&r.decay, first, rows);
+		r.first = r.first.data ? tensor_rows(&r.first, first, rows) : r.first;
+		r.state = *T(10);
+		r.position = at;
+		p->ops->delta_rule(p->st, &r);
+	}
+}
+
+static const struct op_test kept_test = {
+	.name = "delta rule, kept", .declare = kept_declare, .forward = kept_forward
+};
+
 /* Two passes with the states that are kept between them are as one; states of before are not seen
  * where a document begins. */
 static void
@@ -194,16 +253,29 @@ test_kept(const struct backend *b)
 }
 
 const struct op_case cases[] = {
-	{ &rule_test, CASE_CPU, .rows = 1, .batch = 1, .heads = 1, .groups = 1, .head_dim = 2,
+	{ &rule_test, CASE_BOTH, .rows = 1, .batch = 1, .heads = 1, .groups = 1, .head_dim = 2,
 	    .columns = 1, .inner = 1 },
-	{ &rule_test, CASE_CPU, .rows = 7, .batch = 2, .heads = 4, .groups = 2, .head_dim = 3,
+	{ &rule_test, CASE_BOTH, .rows = 7, .batch = 2, .heads = 4, .groups = 2, .head_dim = 3,
 	    .columns = 5, .inner = 3 },
-	{ &rule_test, CASE_CPU, .rows = 21, .batch = 2, .heads = 3, .groups = 1, .head_dim = 6,
+	{ &rule_test, CASE_BOTH, .rows = 21, .batch = 2, .heads = 3, .groups = 1, .head_dim = 6,
 	    .columns = 2, .inner = 5, .flags = DOCUMENTS },
-	{ &rule_test, CASE_CPU, .rows = 4, .batch = 1, .heads = 2, .groups = 2, .head_dim = 9,
+	{ &rule_test, CASE_BOTH, .rows = 4, .batch = 1, .heads = 2, .groups = 2, .head_dim = 9,
 	    .columns = 3, .inner = 8 },
+	/* chunks of 64, 32 and 16 positions of a GPU, with a part of one at the end */
+	{ &rule_test, CASE_CUDA, .rows = 150, .batch = 2, .heads = 4, .groups = 2, .head_dim = 16,
+	    .columns = 40, .inner = 13, .flags = DOCUMENTS },
+	{ &rule_test, CASE_CUDA, .rows = 129, .batch = 3, .heads = 2, .groups = 1, .head_dim = 72,
+	    .columns = 33, .inner = 13 },
+	{ &rule_test, CASE_CUDA, .rows = 70, .batch = 1, .heads = 4, .groups = 2, .head_dim = 200,
+	    .columns = 18, .inner = 9, .flags = DOCUMENTS },
+	{ &rule_test, CASE_CUDA, .rows = 41, .batch = 2, .heads = 1, .groups = 1, .head_dim = 512,
+	    .columns = 20, .inner = 9 },
 	CHECKED(CASE_CPU, test_kept),
-	{ &rule_test, CASE_TIME, .rows = 256, .batch = 1, .heads = 32, .groups = 16,
+	{ &kept_test, CASE_CUDA, .rows = 110, .batch = 2, .heads = 4, .groups = 2, .head_dim = 24,
+	    .columns = 40, .inner = 9 },
+	{ &kept_test, CASE_CUDA, .rows = 60, .batch = 3, .heads = 2, .groups = 1, .head_dim = 130,
+	    .columns = 17, .inner = 9, .flags = DOCUMENTS },
+	{ &rule_test, CASE_LARGE, .rows = 256, .batch = 1, .heads = 32, .groups = 16,
 	    .head_dim = 128, .columns = 128, .inner = 16 },
 	{ 0 },
 };

@@ -15,19 +15,25 @@ document_start(int64_t sample, int64_t position)
 }
 
 static void
-conv_declare(struct problem *p)
+declare(struct problem *p, enum slot_kind given)
 {
 	const struct op_case *c = p->c;
 	int64_t rows = c->rows * c->batch;
 
-	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(rows, c->columns));
-	slot_add(p, 1, SLOT_INPUT, SLOT_REAL_GRAD | SLOT_ADDED, SHAPE(c->columns, c->inner));
+	slot_add(p, 0, given, 0, SHAPE(rows, c->columns));
+	slot_add(p, 1, given, SLOT_REAL_GRAD | SLOT_ADDED, SHAPE(c->columns, c->inner));
 	slot_add(p, 2, SLOT_OUTPUT, 0, SHAPE(rows, c->columns));
 	if (!(c->flags & DOCUMENTS))
 		return;
 	slot_add(p, 3, SLOT_IDS, SLOT_VECTOR, SHAPE(rows, 1));
 	for (int64_t r = 0; r < rows; r++)
 		p->slot[3].value[r] = (double)document_start(r % c->batch, r / c->batch);
+}
+
+static void
+conv_declare(struct problem *p)
+{
+	declare(p, SLOT_INPUT);
 }
 
 static struct short_conv
@@ -74,6 +80,39 @@ expect_conv(const struct problem *p, int64_t row, int64_t column)
 static const struct op_test conv_test = { "short conv", conv_declare, conv_forward, conv_backward,
 	expect_conv };
 
+static void
+kept_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+
+	declare(p, SLOT_FIXED);
+	slot_add(p, 4, SLOT_SCRATCH, SLOT_ACT, SHAPE((c->inner - 1) * c->batch, c->columns));
+}
+
+/* Passes that begin where the one before ended, some shorter than the taps. */
+static void
+kept_forward(struct problem *p)
+{
+	int64_t b = p->c->batch, at = 0;
+	const int64_t ends[] = { 5, 6, 8, 50, p->c->rows };
+
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; at = ends[i++]) {
+		int64_t first = at * b, rows = (ends[i] - at) * b;
+		struct short_conv s = conv_of(p);
+
+		s.y = tensor_rows(&s.y, first, rows);
+		s.x = tensor_rows(&s.x, first, rows);
+		s.first = s.first.data ? tensor_rows(&s.first, first, rows) : s.first;
+		s.before = *T(4);
+		s.position = at;
+		p->ops->short_conv(p->st, &s);
+	}
+}
+
+static const struct op_test kept_test = {
+	.name = "short conv, kept", .declare = kept_declare, .forward = kept_forward
+};
+
 /* Two passes with what is kept between them are as one, also where one is shorter than the taps. */
 static void
 test_kept(const struct backend *b)
@@ -117,12 +156,18 @@ test_kept(const struct backend *b)
 }
 
 const struct op_case cases[] = {
-	{ &conv_test, CASE_CPU, .rows = 1, .batch = 1, .columns = 1, .inner = 2 },
-	{ &conv_test, CASE_CPU, .rows = 7, .batch = 3, .columns = 70, .inner = 4 },
-	{ &conv_test, CASE_CPU, .rows = 23, .batch = 2, .columns = 5, .inner = 4,
+	{ &conv_test, CASE_BOTH, .rows = 1, .batch = 1, .columns = 1, .inner = 2 },
+	{ &conv_test, CASE_BOTH, .rows = 7, .batch = 3, .columns = 70, .inner = 4 },
+	{ &conv_test, CASE_BOTH, .rows = 23, .batch = 2, .columns = 5, .inner = 4,
 	    .flags = DOCUMENTS },
-	{ &conv_test, CASE_CPU, .rows = 3, .batch = 1, .columns = 2, .inner = 16 },
+	{ &conv_test, CASE_BOTH, .rows = 3, .batch = 1, .columns = 2, .inner = 16 },
+	{ &conv_test, CASE_CUDA, .rows = 150, .batch = 3, .columns = 72, .inner = 4,
+	    .flags = DOCUMENTS },
+	{ &conv_test, CASE_CUDA, .rows = 70, .batch = 2, .columns = 30, .inner = 5 },
 	CHECKED(CASE_CPU, test_kept),
-	{ &conv_test, CASE_TIME, .rows = 1024, .batch = 1, .columns = 8192, .inner = 4 },
+	{ &kept_test, CASE_CUDA, .rows = 90, .batch = 2, .columns = 40, .inner = 4,
+	    .flags = DOCUMENTS },
+	{ &kept_test, CASE_CUDA, .rows = 60, .batch = 1, .columns = 9, .inner = 7 },
+	{ &conv_test, CASE_LARGE, .rows = 1024, .batch = 1, .columns = 8192, .inner = 4 },
 	{ 0 },
 };

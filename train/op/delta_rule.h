@@ -23,15 +23,17 @@ struct delta_rule {
 	/* real [b*n*d,e*m/n]: the states after the position before the first, of each sample and
 	 * key head, which become those after the last; data NULL: zeros, and none are kept */
 	struct tensor state;
-	/* real [n*d,e*m/n] or more rows, scratch; not read with a state */
+	/* real, n*d or more rows of e*m/n, scratch: at least the elements that recurrence_work()
+	 * of lib/model/recurrence.h states for a sample */
 	struct tensor work;
 	int64_t position;                                /* as in struct short_conv */
 	int micro_batch, num_key_heads, num_value_heads; /* b, n, m */
 };
 
 /* fwd as in the forward pass, without out and state; its work is real and has n*d times
- * (ceil(S/chunk) + chunk + 1) rows, for states before each chunk of positions and before each
- * position of one.
+ * (ceil(S/chunk) + chunk + 1) rows or more, for states before each chunk of positions and before
+ * each position of one, and the elements of recurrence_work() of a backward pass. The chunk is the
+ * CPU's: a GPU has those of lib/model/recurrence.h.
  * dq, dk, dv, dbeta, ddecay act, written; ddecay_log and ddecay_bias real [m], added to, or written
  * without accumulate: sums over samples, and over positions from the last on. */
 struct delta_rule_grad {
@@ -83,6 +85,6 @@ describe_delta_rule_grad(struct op_call *c, const struct delta_rule_grad *d)
 #endif
 
 #ifdef OPERATION
-OPERATION_CPU(delta_rule, delta_rule)
-OPERATION_CPU(delta_rule_grad, delta_rule_grad)
+OPERATION(delta_rule, delta_rule)
+OPERATION(delta_rule_grad, delta_rule_grad)
 #endif

@@ -49,6 +49,6 @@ describe_short_conv_grad(struct op_call *c, const struct short_conv_grad *s)
 #endif
 
 #ifdef OPERATION
-OPERATION_CPU(short_conv, short_conv)
-OPERATION_CPU(short_conv_grad, short_conv_grad)
+OPERATION(short_conv, short_conv)
+OPERATION(short_conv_grad, short_conv_grad)
 #endif

@@ -10,6 +10,7 @@
 #include "lib/model/block/delta.h"
 #include "lib/base/int64.h"
 #include "lib/model/block/rows.h"
+#include "lib/model/recurrence.h"
 #include "lib/model/work.h"
 
 struct delta_widths
@@ -48,6 +49,19 @@ delta_chunk(int64_t positions)
 	while (n * n < positions)
 		n++;
 	return n;
+}
+
+/* Rows of the scratch of the rule, which is that of the CPU or, for a sample, of a GPU. */
+static int64_t
+state_rows(const struct sizes *z, const struct delta_widths *w)
+{
+	struct recurrence_shape s = { z->seq, w->heads, z->model->linear_key_head_dim,
+		z->model->linear_value_head_dim };
+	int64_t chunk = delta_chunk(z->seq),
+		states = z->trains ? int64_div_up(z->seq, chunk) + chunk + 1 : 1;
+
+	return int64_max(
+	    states * w->key, int64_div_up(recurrence_work(&s, z->trains), w->value / w->key_heads));
 }
 
 /* All that is projected is one matrix, and so are the filters. One norm weight serves all heads, so
@@ -131,8 +145,7 @@ state_rule(struct buffer_list *to, const struct sizes *z)
 {
 	struct delta_widths w = local(z);
 	bool trains = z->trains;
-	int64_t t = z->tokens, chunk = delta_chunk(z->seq),
-		states = trains ? int64_div_up(z->seq, chunk) + chunk + 1 : 1;
+	int64_t t = z->tokens;
 	const struct buffer_row rows[] = {
 		{ "projected", DELTA_PROJECTED, LAYER, true, ACT, { t, projected(&w) } },
 		{ "convolved", DELTA_CONVOLVED, STEP, true, ACT, { t, convolved(&w) },
@@ -143,7 +156,7 @@ state_rule(struct buffer_list *to, const struct sizes *z)
 		    FWD | ATTN_BWD },
 		{ "gated output", DELTA_GATED, STEP, true, ACT, { t, w.value }, FWD | ATTN_BWD },
 		{ "states", DELTA_WORK, STEP, true, COMPUTE,
-		    { states * w.key, w.value / w.key_heads }, FWD | ATTN_BWD },
+		    { state_rows(z, &w), w.value / w.key_heads }, FWD | ATTN_BWD },
 		{ "projected gradient", DELTA_DPROJECTED, STEP, trains, ACT, { t, projected(&w) },
 		    ATTN_BWD | QKV_BWD },
 		{ "convolved gradient", DELTA_DCONVOLVED, STEP, trains, ACT, { t, convolved(&w) },
