@@ -77,7 +77,7 @@ int cu_capability(int index);
 struct gemm_cache *gemm_cache_new(struct device *d, struct err *e);
 void gemm_cache_free(struct gemm_cache *c);
 
-/* A GEMM of a real a by a b of 16 bits, without an epilogue. gemm_split.cu */
+/* A GEMM of a real a by a b of 16 bits, without its epilogue. gemm_split.cu */
 void gemm_split(struct stream *st, const struct gemm *g);
 
 /* The choice of an implementation of attention; made at open, freed at close, when the device has

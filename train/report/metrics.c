@@ -161,7 +161,7 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 	m->ranks[WAIT_PIPELINE] = c->plan.layout.pipeline_model_parallel_size;
 	m->seq_length = c->plan.shape.seq_length;
 	m->later_layers = c->plan.model.mtp_num_layers;
-	m->experts = c->plan.model.num_experts > 0;
+	m->experts = model_routers(&c->plan.model) > 0;
 	m->shared = layout_expert_ranks(&c->plan.layout) > 1;
 	m->drops = c->plan.shape.expert_capacity > 0;
 	m->balanced = m->experts && c->plan.model.moe_router_load_balancing_type != BALANCING_NONE;

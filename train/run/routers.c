@@ -25,7 +25,7 @@ routers_new(const struct engine *e)
 	struct routers *r;
 	int64_t n = 0;
 
-	if (!c->num_experts || e->plan.shape.forward_only)
+	if (model_routers(c) == 0 || e->plan.shape.forward_only)
 		return NULL;
 	r = mem_zalloc(1, sizeof *r);
 	r->layers = model_routers(c);

@@ -153,24 +153,29 @@ find_plan(struct stream *st, const struct gemm *g)
 	return at;
 }
 
-/* dbias = beta dbias + sums that are in out already, or sums of a over k. */
+/* dbias = beta dbias + sums of a over k */
 static void
-finish_dbias(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
+sum_dbias(struct stream *st, const struct gemm *g)
 {
-	struct column_parts side = { { g->dbias.data }, cu_side(st), p->key.m, p->key.m, 1,
-		(float)g->beta };
-
-	if (p->fused & EPILOGUE_DBIAS) {
-		if (g->beta != 0)
-			cu_finish_columns(st, &side);
-		return;
-	}
 	if (g->beta == 0)
 		cuda_fill(st, &(struct fill){ .x = g->dbias });
 	if (g->trans_a)
 		cu_column_sum(st, &g->dbias, &g->a);
 	else
 		cu_row_sum(st, &g->dbias, &g->a);
+}
+
+/* The same, where the sums are in the scratch already if the library has made them. */
+static void
+finish_dbias(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
+{
+	struct column_parts side = { { g->dbias.data }, cu_side(st), p->key.m, p->key.m, 1,
+		(float)g->beta };
+
+	if (!(p->fused & EPILOGUE_DBIAS))
+		sum_dbias(st, g);
+	else if (g->beta != 0)
+		cu_finish_columns(st, &side);
 }
 
 /* The part of the epilogue that the library has not fused. An activation left to us finds its input
@@ -292,6 +297,8 @@ cuda_gemm(struct stream *st, const struct gemm *g)
 		return;
 	if (g->a.dtype == DTYPE_F32 && g->b.dtype != DTYPE_F32) {
 		gemm_split(st, g);
+		if (g->dbias.data)
+			sum_dbias(st, g);
 		return;
 	}
 	at = find_plan(st, g);

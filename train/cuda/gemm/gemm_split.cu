@@ -41,6 +41,7 @@ part_of(const struct gemm *g, int64_t first, int64_t count)
 {
 	struct gemm p = *g;
 
+	p.dbias = (struct tensor){};
 	p.a = tensor_rows(&g->a, first, count);
 	if (!g->trans_a) {
 		p.c = tensor_rows(&g->c, first, count);
@@ -59,7 +60,7 @@ gemm_split(struct stream *st, const struct gemm *g)
 	char *side = (char *)cu_side(st);
 
 	ops_require(g->a.dtype == DTYPE_F32 && dtype_size(type) == 2 && room > 0);
-	ops_require(g->act == GEMM_LINEAR && !g->bias.data && !g->dbias.data);
+	ops_require(g->act == GEMM_LINEAR && !g->bias.data);
 	for (int64_t first = 0; first < rows; first += n) {
 		n = int64_min(room, rows - first);
 		struct gemm p = part_of(g, first, n);
