@@ -3,8 +3,8 @@
 # ran
 #
 # predictions.tsv has the runs: a name, the device, how many of it, what mplan time predicted in the
-# commit that added the row, tokens a second and the milliseconds of a step in which data ranks,
-# tensor ranks and stages wait for each other, and the options. A line for each, or for those named:
+# commit that added the row, tokens a second and the milliseconds of a step in which ranks wait for
+# each other, but for those of experts, and the options. A line for each, or for those named:
 # predicted, measured (the median after two steps, in at least 12 s) and the error of the prediction
 # in percent, then the same milliseconds, predicted and measured on rank 0, and their difference in
 # percent of a step; then the mean, the largest, and how many pairs that differ by more than 2 % are
@@ -33,6 +33,7 @@ predicted()
 		END {
 			exposed = value["data_exchanges_seconds"]
 			exposed += value["tensor_exchanges_seconds"]
+			exposed += value["context_exchanges_seconds"]
 			exposed += value["stage_messages_seconds"] + value["stage_wait_seconds"]
 			printf "%.0f\t%.1f", value["tokens_per_second"], 1000 * exposed
 		}'
@@ -51,13 +52,13 @@ number()
 # the pattern
 middle()
 {
-	awk -F '[{},]' -v key="\"($1)\":" '
+	grep lm_loss metrics | awk -F '[{},]' -v key="\"($1)\":" '
 		NR > 2 {
 			for (i = sum = 0; ++i <= NF;)
 				if ($i ~ key)
 					sum += substr($i, index($i, ":") + 1)
 			print sum
-		}' metrics | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+		}' | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
 # measured TOKENS GPUS OPTION...: tokens a second of a run of about 12 s at so many, exposed
@@ -72,7 +73,7 @@ measured()
 	shift 2
 	$launch mtrain "$@" --bf16 --backend cuda --mock-data --lr 1e-4 --clip-grad 1 \
 		--eval-iters 0 --train-iters "$steps" --log-interval 1000 \
-		--metrics-file metrics >log 2>&1 || { tail -n 3 log >&2; return 1; }
+		--metrics-file metrics </dev/null >log 2>&1 || { tail -n 3 log >&2; return 1; }
 	echo "$(middle tokens_per_second) $(middle 'exposed_[a-z]*_comm_ms') $(middle seconds)"
 	rm metrics
 }

@@ -1,5 +1,6 @@
 /* workspace.c - the workspace of fast attention */
 #include "lib/model/block/workspace.h"
+#include "lib/base/int64.h"
 
 /* Any plan may ask for this much. */
 enum { SMALL = 4096 };
@@ -52,9 +53,11 @@ library_workspace(
     const struct model_config *c, const struct train_shape *s, const struct attention_shape *a)
 {
 	bool others = s->reset_attention_mask || c->attn_logit_softcapping > 0 ||
-	    c->softmax_type != SOFTMAX_VANILLA || model_value_dim(c) != c->kv_channels;
+	    c->softmax_type != SOFTMAX_VANILLA;
+	struct attention_shape widest = *a;
 
-	return others ? 0 : attention_workspace(a);
+	widest.head_dim = int64_max(a->head_dim, model_value_dim(c));
+	return others ? 0 : attention_workspace(&widest);
 }
 
 /* What the kernels for Hopper need, whatever stretch a context rank has: with fewer keys heads of a

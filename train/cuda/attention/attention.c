@@ -9,7 +9,7 @@
  *           has the shared memory: flash.cu
  *   plain   the rest, and all of it on a GPU before compute capability 8.0: attention_plain.cu
  *
- * Values of another width than queries and keys are for the last two.
+ * Values of another width than queries and keys are for the last three.
  *
  * The choice depends on the shapes, the device and the library alone, and a plan is made once for
  * each shape, so every step and every run takes the same kernels. A plan that needs more memory
@@ -201,8 +201,8 @@ fits_library(const struct attention_cache *cache, const struct call *c)
 	const struct attention *t = c->t;
 	int64_t s = attention_queries(t);
 
-	return cache->dnn && fits_tensor_cores(c) && is_even(t) && !t->first.data &&
-	    t->drop.p == 0 && t->softcap == 0 && !t->sink.data && s > 1 &&
+	return cache->dnn && fits_tensor_cores(c) && !t->first.data && t->drop.p == 0 &&
+	    t->softcap == 0 && !t->sink.data && s > 1 &&
 	    (window_of(t) == 0 || cache->dnn->version != 91400) && t->lse.stride[0] == s &&
 	    (!c->g || c->g->delta.stride[0] == s);
 }
@@ -223,6 +223,7 @@ shape_of(const struct attention_cache *cache, const struct call *c)
 	s.n = t->num_heads;
 	s.g = t->num_groups;
 	s.d = t->head_dim;
+	s.dv = attention_value_dim(t);
 	s.window = window_of(t);
 	s.dtype = (int32_t)t->q.dtype;
 	s.row[SDPA_Q] = t->q.stride[0];

@@ -174,6 +174,7 @@ enum sdpa_id {
  * backward pass alone. */
 struct sdpa_shape {
 	int64_t b, queries, keys, n, g, d, window;
+	int64_t dv; /* columns of a head of values and outputs */
 	int64_t row[SDPA_DELTA];
 	int32_t pass, dtype; /* enum sdpa_pass, enum dtype */
 };

@@ -95,6 +95,15 @@ storage(const struct sdpa_graph *gr)
 	return gr->shape->dtype == DTYPE_BF16 ? DNN_BF16 : DNN_F16;
 }
 
+/* Columns of a head of values and outputs, and of queries and keys. */
+static int64_t
+head_width(const struct sdpa_shape *a, int like)
+{
+	bool values = like == SDPA_V || like == SDPA_OUT || like == SDPA_DOUT || like == SDPA_DV;
+
+	return values ? a->dv : a->d;
+}
+
 /* num heads side by side in rows of tokens: (b, num, s, d), or as the right operand of a GEMM (b,
  * num, d, s). like: the id of the tensor whose rows it has. */
 static dnn_desc
@@ -103,10 +112,10 @@ heads(struct sdpa_graph *gr, int id, int like, bool transposed)
 	const struct sdpa_shape *a = gr->shape;
 	bool keys = like == SDPA_K || like == SDPA_V || like == SDPA_DK || like == SDPA_DV;
 	int64_t num = keys ? a->g : a->n, s = keys ? a->keys : a->queries;
-	int64_t row = a->row[like], step = a->b * row;
+	int64_t row = a->row[like], step = a->b * row, d = head_width(a, like);
 	struct extent at = {
-		{ a->b, num, transposed ? a->d : s, transposed ? s : a->d },
-		{ row, a->d, transposed ? 1 : step, transposed ? step : 1 },
+		{ a->b, num, transposed ? d : s, transposed ? s : d },
+		{ row, d, transposed ? 1 : step, transposed ? step : 1 },
 	};
 
 	return tensor(gr, id, storage(gr), &at);
@@ -316,7 +325,8 @@ gradient_of_keys(struct sdpa_graph *gr, dnn_desc x, dnn_desc z, int id)
 	dnn_desc y = heads(gr, id, id, false), xt = tensor(gr, 0, storage(gr), &transposed);
 
 	reshape(gr, x, xt);
-	z = matmul(gr, xt, z, a->n == a->g ? y : dense_rows(gr, 0, storage(gr), a->keys, a->d));
+	z = matmul(gr, xt, z,
+	    a->n == a->g ? y : dense_rows(gr, 0, storage(gr), a->keys, head_width(a, id)));
 	if (a->n != a->g)
 		reduce(gr, DNN_REDUCE_ADD, z, y);
 }
@@ -326,7 +336,7 @@ gradient_of_keys(struct sdpa_graph *gr, dnn_desc x, dnn_desc z, int id)
 static dnn_desc
 build_delta(struct sdpa_graph *gr, dnn_desc dout)
 {
-	dnn_desc x = dense(gr, 0, DNN_F32, gr->shape->d);
+	dnn_desc x = dense(gr, 0, DNN_F32, gr->shape->dv);
 
 	arithmetic(gr, DNN_MUL, dout, heads(gr, SDPA_OUT, SDPA_OUT, false), x);
 	x = reduce(gr, DNN_REDUCE_ADD, x, row_values(gr));
