@@ -47,6 +47,9 @@ static const struct {
 	{ { 128, false, false }, true, true },
 	{ { 128, true, false }, true, true },
 	{ { 128, false, true }, true, true },
+	{ { 96, false, false }, true, false },
+	{ { 256, false, false }, true, true },
+	{ { 256, false, true }, true, true },
 };
 
 bool
