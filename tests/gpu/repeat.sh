@@ -10,7 +10,8 @@
 set -eu
 : "${B:=build}" "${DEVICE:=cuda}" "${STEPS:=200}"
 if [ "$DEVICE" = cuda ] &&
-	! nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -q '^9\.0'; then
+	! nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+	grep -q '^9\.0'; then
 	echo "skipped: there is no GPU of compute capability 9.0"
 	exit 0
 fi
