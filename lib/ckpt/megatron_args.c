@@ -339,6 +339,10 @@ megatron_args_read(const struct pickle_value *args, struct megatron_args *out, s
 	if (rc == 0 && out->config.num_experts && out->config.mlp_bias)
 		return err_set(
 		    e, "add_bias_linear True: biases of experts and routers, which are not read");
+	if (rc == 0 && out->config.mtp_num_layers && out->config.position == POSITION_LEARNED)
+		return err_set(e,
+		    "position_embedding_type learned_absolute: Megatron-LM has it in no model with "
+		    "mtp_num_layers");
 	if (rc == 0 && out->config.num_experts % out->expert_ranks)
 		return err_set(e,
 		    "expert_model_parallel_size %lld: does not divide num_experts %lld",

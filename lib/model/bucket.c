@@ -132,7 +132,7 @@ used_by(const struct placing *x, const struct shard *sh)
 	return sh->tied_copy ? (int)x->of->model->num_layers : x->of->table[sh->param].layer;
 }
 
-/* The last layer that uses it: layers after the head read both tables. */
+/* The last layer that uses it: layers after the head read tables of words and positions. */
 static int
 last_use(const struct placing *x, const struct shard *sh)
 {
@@ -140,8 +140,9 @@ last_use(const struct placing *x, const struct shard *sh)
 	const struct model_config *c = x->of->model;
 	bool last = x->coord[AX_PP] == x->of->layout->pipeline_model_parallel_size - 1;
 
-	return c->mtp_num_layers && last && p->shard == SHARD_VOCAB ? (int)model_end(c)
-								    : used_by(x, sh);
+	bool table = p->shard == SHARD_VOCAB || p->number == EMBEDDING_POSITIONS;
+
+	return c->mtp_num_layers && last && table ? (int)model_end(c) : used_by(x, sh);
 }
 
 static bool

@@ -665,7 +665,6 @@ check_norms(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-/* Layers after the head add no positions to their embeddings. */
 static int
 check_mtp(const struct model_config *c, struct err *e)
 {
@@ -677,12 +676,7 @@ check_mtp(const struct model_config *c, struct err *e)
 	if (!(c->mtp_loss_scaling_factor >= 0))
 		return err_set(e, "--mtp-loss-scaling-factor %g: must be at least 0; 0.1 is usual",
 		    c->mtp_loss_scaling_factor);
-	return c->position == POSITION_LEARNED
-	    ? err_set(e,
-		  "--mtp-num-layers %lld: is not supported with --position-embedding-type "
-		  "learned_absolute",
-		  (long long)c->mtp_num_layers)
-	    : 0;
+	return 0;
 }
 
 /* Positive sizes first, because the others divide by them. */

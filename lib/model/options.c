@@ -403,6 +403,21 @@ check_linear(const struct run_plan *plan, struct err *e)
 	    : 0;
 }
 
+/* Layers after the head read the table of positions, which is on the first stage alone. */
+static int
+check_later(const struct run_plan *plan, struct err *e)
+{
+	const struct model_config *c = &plan->model;
+
+	return c->mtp_num_layers && c->position == POSITION_LEARNED &&
+		plan->layout.pipeline_model_parallel_size > 1
+	    ? err_set(e,
+		  "--mtp-num-layers %lld: needs --pipeline-model-parallel-size 1 with "
+		  "--position-embedding-type learned_absolute",
+		  (long long)c->mtp_num_layers)
+	    : 0;
+}
+
 /* A device and a host may round differently, and copies of a tied table must stay equal. */
 static int
 check_offload(const struct run_plan *plan, struct err *e)
@@ -556,6 +571,7 @@ resolve_rest(const struct opt_parse *p, const struct run_options *o, struct run_
 	rc |= opt_rule(p, check_residual(plan, &e), &e);
 	rc |= opt_rule(p, optim_types_resolve(&o->optim_types, &plan->layout, s, notes, &e), &e);
 	rc |= opt_rule(p, check_offload(plan, &e), &e);
+	rc |= opt_rule(p, check_later(plan, &e), &e);
 	rc |= opt_rule(p, fp8_resolve(&o->fp8, &plan->model, &plan->layout, s, &e), &e);
 	return rc | opt_rule(p, check_clip(plan, &e), &e) | opt_rule(p, check_linear(plan, &e), &e);
 }

@@ -145,6 +145,8 @@ state_batch(struct buffer_list *to, const struct sizes *z)
 		{ "later labels", BUF_LATER_LABELS, BATCH, z->later > 0, I32, { z->later * t } },
 		{ "mask of later labels", BUF_LATER_MASK, BATCH, z->later > 0, F32,
 		    { z->later * t } },
+		{ "positions of later tokens", BUF_LATER_POSITIONS, BATCH,
+		    z->later > 0 && z->model->position == POSITION_LEARNED, I32, { z->later * t } },
 		{ "output or gradient", BUF_STAGE_OUTPUT, STAGE_OUTPUT, stage_outputs, RESIDUAL,
 		    { z->rows, z->hidden } },
 	};

@@ -83,6 +83,8 @@ fails()
 		--dry-run --world-size 3 --tensor-model-parallel-size 3
 	fails 2 "--pipeline-model-parallel-size 4: must be at most 3 for --num-layers 2 (try 3)" \
 		--dry-run --world-size 4 --pipeline-model-parallel-size 4
+	fails 2 "--mtp-num-layers 1: needs --pipeline-model-parallel-size 1 with --position-embedding-type learned_absolute" \
+		--dry-run --world-size 2 --pipeline-model-parallel-size 2 --mtp-num-layers 1
 	fails 2 "--pipeline-model-parallel-layout 'Et|m': more m than --mtp-num-layers" \
 		--dry-run --world-size 2 --pipeline-model-parallel-size 2 \
 		--pipeline-model-parallel-layout "Et|m"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """megatron_families.py [-n COUNT] [-s SEED] [FAMILY...] - every family through Megatron-LM's formats and back
 
-Of each FAMILY of family.py and each kind of kinds.py with a model inside another COUNT models (default 8) are drawn and saved by
-transformers. mckpt import and export write them in both formats of Megatron-LM, by one rank, and where the model lets ranks
+Of each FAMILY of family.py, of DeepSeek-V3 with layers that predict later tokens (LATER; mtp.py) and of each kind of kinds.py with
+a model inside another COUNT models (default 8) are drawn and saved by transformers. mckpt import and export write them in both formats of Megatron-LM, by one rank, and where the model lets ranks
 share it by 2 tensor ranks, 2 stages or 2 expert ranks; mckpt import reads that, and every tensor and member of the model must be
 what it was. What Megatron-LM has no parts for must be refused by a line that says which: REFUSED has the words of each family
 that is, or of some of its models. Prints a line a family; status 1 when one is otherwise. mckpt is taken from PATH.
@@ -21,6 +21,7 @@ try:
 
     import family
     import kinds
+    import mtp
 except ImportError as e:
     print("skipped: %s" % e)
     sys.exit(0)
@@ -29,6 +30,7 @@ except ImportError as e:
 REASON = re.compile(r"Megatron-LM has no tensor for '(?:decoder\.layers\.\d+\.)?(?P<tensor>[\w.]+)'"
                     r"|Megatron-LM's args cannot express (?P<field>--[\w-]+)"
                     r"|Megatron-LM's args cannot express the model: (?P<args>.*)")
+LATER = "deepseek_v3_later"
 NESTED = ("gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl")
 LAYOUTS = ["--tensor-model-parallel-size 2", "--pipeline-model-parallel-size 2", "--expert-model-parallel-size 2"]
 
@@ -39,6 +41,10 @@ def draw(name, i, seed, directory):
         kinds.write(name, directory, seed + i)
         return
     r = random.Random("%s %d %d" % (name, i, seed))
+    if name == LATER:  # groups whose scores Megatron-LM has too
+        mtp.make(directory, seed + i, num_experts_per_tok=2, topk_group=1, n_group=r.choice([1, 2, 3]), tie_word_embeddings=i % 2 == 1,
+                 q_lora_rank=r.choice([None, 12]), first_k_dense_replace=r.randrange(2), rope_theta=r.choice([100.0, 10000.0]))
+        return
     config = transformers.AutoConfig.for_model(name, **family.FAMILIES[name](r, i))
     model = transformers.AutoModelForCausalLM.from_config(config)
     family.randomise(model, seed + i)
@@ -73,7 +79,8 @@ def one(name, i, seed):
     """What comes of a model: "equal", or why it is refused; and in how many layouts it is equal."""
     with tempfile.TemporaryDirectory() as work:
         draw(name, i, seed, work + "/hf")
-        status, said, _ = mckpt("import", "-q", work + "/hf", work + "/ours")
+        later = ["--mtp-num-layers", str(mtp.LATER)] if name == LATER else []
+        status, said, _ = mckpt("import", "-q", *later, work + "/hf", work + "/ours")
         assert status == 0, said
         count = 0
         for to in ("torch", "torch_dist"):
@@ -93,7 +100,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("-n", type=int, default=8)
     p.add_argument("-s", type=int, default=1)
-    p.add_argument("family", nargs="*", default=list(family.FAMILIES) + list(NESTED))
+    p.add_argument("family", nargs="*", default=list(family.FAMILIES) + [LATER] + list(NESTED))
     o = p.parse_args()
     failed = 0
     for name in o.family:

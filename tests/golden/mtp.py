@@ -24,14 +24,14 @@ SEQ, LAYERS, LATER = 16, 2, 2
 F32 = torch.float32  # which is another type inside family.wide
 
 
-def config():
-    return transformers.DeepseekV3Config(
+def config(changes):
+    return transformers.DeepseekV3Config(**{**dict(
         vocab_size=41, hidden_size=16, intermediate_size=20, moe_intermediate_size=6, num_hidden_layers=LAYERS,
         num_attention_heads=3, num_key_value_heads=3, n_shared_experts=1, n_routed_experts=6, num_experts_per_tok=2,
         n_group=3, topk_group=2, routed_scaling_factor=1.5, kv_lora_rank=10, q_lora_rank=14, qk_nope_head_dim=6,
         qk_rope_head_dim=4, v_head_dim=5, first_k_dense_replace=1, max_position_embeddings=64, rope_theta=100.0,
         num_nextn_predict_layers=LATER, tie_word_embeddings=False, bos_token_id=0, eos_token_id=1,
-        attn_implementation="eager", **family.EXPERTS)
+        attn_implementation="eager", **family.EXPERTS), **changes})
 
 
 def stored_name(name):
@@ -82,16 +82,16 @@ def losses(model, layers, ids):
     return out
 
 
-def main():
-    directory = sys.argv[1]
+def make(directory, seed=1, **changes):
+    """The directory with everything in it; changes: members of the config that are to be others."""
     os.makedirs(directory, exist_ok=True)
     with family.wide(torch.float64), torch.no_grad():
-        model = v3.DeepseekV3ForCausalLM(config()).double().eval()
+        model = v3.DeepseekV3ForCausalLM(config(changes)).double().eval()
         layers = [MtpLayer(model.config, v3.DeepseekV3DecoderLayer, v3.DeepseekV3RMSNorm, LAYERS + k).double().eval()
                   for k in range(LATER)]
-        family.randomise(model, 1)
+        family.randomise(model, seed)
         for k, layer in enumerate(layers):
-            family.randomise(layer, 2 + k)
+            family.randomise(layer, seed + 1 + k)
         for m in [model, *layers]:
             m.load_state_dict({n: t.to(F32).double() for n, t in m.state_dict().items()})
         ids = torch.randint(2, 41, (SEQ + 1,), generator=torch.Generator().manual_seed(9))
@@ -113,4 +113,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    make(sys.argv[1])

@@ -141,6 +141,7 @@ static const char *const cases[] = {
 	"disable-bias-linear\nnum-query-groups 2\nuntie-embeddings-and-output-weights\n"
 	"mtp-num-layers 2\nmtp-loss-scaling-factor 0.7\nrecompute-activations\n"
 	"attention-dropout 0\nhidden-dropout 0\n",
+	"mtp-num-layers 2\nmtp-loss-scaling-factor 0.4\nhidden-dropout 0.1\n",
 	"position-embedding-type rope\nmtp-num-layers 2\nmtp-loss-scaling-factor 1.3\n"
 	"norm-placement both\nlogits-scaling 0.7\nfinal-logit-softcapping 0.8\n"
 	"recompute-granularity full\nhidden-dropout 0.1\nembedding-dropout 0.2\n",
@@ -170,8 +171,10 @@ make_later(const struct fixture *f, struct batch *x, unsigned long seed)
 
 	x->later_labels = calloc((size_t)n + 1, 4);
 	x->later_mask = calloc((size_t)n + 1, 4);
+	x->later_positions = calloc((size_t)n + 1, 4);
 	for (int64_t i = 0; i < n; i++) {
 		x->later_labels[i] = (int32_t)(29 * rng_uniform(seed, (uint64_t)i, 4, 0));
+		x->later_positions[i] = (int32_t)((i + i / rows) % f->e.plan.shape.seq_length);
 		x->later_mask[i] = fmaxf(0, 2 * rng_uniform(seed, (uint64_t)i, 5, 0) - 0.5f);
 	}
 }
@@ -356,6 +359,7 @@ check_case(const char *options, struct comm *world, unsigned long seed)
 		free(f.batch[m].loss_mask);
 		free(f.batch[m].later_labels);
 		free(f.batch[m].later_mask);
+		free(f.batch[m].later_positions);
 	}
 	engine_close(&f.e);
 	str_release(&notes);

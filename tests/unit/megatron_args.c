@@ -295,6 +295,9 @@ static const struct {
 	{ "mtp_use_repeated_layer True",
 	    "mtp_use_repeated_layer True: one layer for all later tokens, which is not read" },
 	{ "mtp_num_layers 9", "--mtp-num-layers 9: must be from 1 to 8" },
+	{ "mtp_num_layers 1, position_embedding_type learned_absolute",
+	    "position_embedding_type learned_absolute: Megatron-LM has it in no model with "
+	    "mtp_num_layers" },
 	{ "multi_latent_attention True",
 	    "--multi-latent-attention: is not supported with --num-query-groups" },
 	{ LATENT ", qk_layernorm False",

@@ -30,6 +30,7 @@ deal_later(const struct deal *d, const struct sample *one, int64_t i, const stru
 				int64_t at = t + j + 1;
 
 				out->later_labels[row] = at < length ? one->labels[at] : 0;
+				out->later_positions[row] = at < length ? one->position_ids[at] : 0;
 				out->later_mask[row] = later_weight(d, one, t, j + 1);
 			}
 	}

@@ -176,7 +176,8 @@ entry_at(const struct prefetch *p, const struct ring *r, char *at)
 
 	return (struct batch){ x, x + rows, x + 2 * rows, (float *)(void *)(x + 3 * rows),
 		documents ? x + 4 * rows : NULL, later ? x + 4 * rows + documents : NULL,
-		later ? (float *)(void *)(x + 4 * rows + documents + later) : NULL };
+		later ? (float *)(void *)(x + 4 * rows + documents + later) : NULL,
+		later ? x + 4 * rows + documents + 2 * later : NULL };
 }
 
 /* Memory for a ring of the plan's micro batches; its bytes are as many as its batches take. */
@@ -188,7 +189,7 @@ ring_init(const struct prefetch *p, struct ring *r, const struct run_plan *plan,
 	int64_t fit, two = 2 * s->num_microbatches;
 
 	r->plan = *plan;
-	r->bytes = (16 + 8 * (size_t)later_layers(p, r)) * rows;
+	r->bytes = (16 + 12 * (size_t)later_layers(p, r)) * rows;
 	if (s->reset_attention_mask)
 		r->bytes += 4 * (size_t)run_document_rows(plan);
 	fit = (int64_t)(RING_BYTES / r->bytes);

@@ -185,6 +185,8 @@ struct batch {
 	 * and their masks; or NULL */
 	int32_t *later_labels;
 	float *later_mask;
+	/* the same of positions: those of the tokens whose embeddings these layers read */
+	int32_t *later_positions;
 };
 
 /* A buffer of the step; layer counts from the chunk's first and is 0 for buffers not per layer. */

@@ -74,8 +74,36 @@ words_backward(struct step *s, const struct tensor *ids, const struct tensor *dy
 	e->ops->embedding_bwd(e->stream, &words);
 }
 
-/* Position rows are on every rank and are added after the sum over the tensor group, once, to the
- * rank's own rows. x is unused: the input is the batch. */
+/* Position rows are on every rank and are added after the sum over the tensor group, once. */
+void
+places_forward(struct step *s, const struct tensor *ids, const struct tensor *y)
+{
+	struct engine *e = s->e;
+	struct embedding places = { .y = *y,
+		.table = engine_weight(e, -1, EMBEDDING_POSITIONS),
+		.ids = tensor_rows(ids, first_row(s), y->shape[0]),
+		.scale = 1,
+		.accumulate = true };
+
+	if (places.table.data)
+		e->ops->embedding_fwd(e->stream, &places);
+}
+
+void
+places_backward(struct step *s, const struct tensor *ids, const struct tensor *dy, bool first)
+{
+	struct engine *e = s->e;
+	struct embedding_grad places = { .dtable = engine_grad(e, -1, EMBEDDING_POSITIONS),
+		.dy = *dy,
+		.ids = *ids,
+		.scale = 1,
+		.accumulate = s->accumulate || !first };
+
+	if (places.dtable.data)
+		e->ops->embedding_bwd(e->stream, &places);
+}
+
+/* x is unused: the input is the batch. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
@@ -83,41 +111,29 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct tensor tokens = step_buffer(s, BUF_TOKENS, 0),
 		      positions = step_buffer(s, BUF_POSITIONS, 0), sums = sums_of(s, y);
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
-	struct embedding places = { .y = sums,
-		.table = engine_weight(e, l->block->layer, EMBEDDING_POSITIONS),
-		.ids = tensor_rows(&positions, first_row(s), y->shape[0]),
-		.scale = 1,
-		.accumulate = true };
 
 	(void)x;
 	words_forward(s, &tokens, &sums);
-	if (places.table.data)
-		e->ops->embedding_fwd(e->stream, &places);
+	places_forward(s, &positions, &sums);
 	/* Dropout is the same forward and backward: a multiplication by the mask. */
 	if (drop.p > 0 || sums.data != y->data)
 		e->ops->dropout_bwd(e->stream, &(struct dropout_grad){ *y, sums, drop });
 }
 
-/* There is no layer before this one, so dx is left as it is. */
+/* There is no layer before this one, so dx is left as it is. The gradients of tables that the last
+ * stage reads already contain the parts of that. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
-	struct engine *e = s->e;
-	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
-	struct tensor dy = dropout_backward(s, dx, &drop), tokens = step_buffer(s, BUF_TOKENS, 0);
-	struct embedding_grad places = { .dtable =
-					     engine_grad(e, l->block->layer, EMBEDDING_POSITIONS),
-		.ids = step_buffer(s, BUF_POSITIONS, 0),
-		.scale = 1 };
+	const struct engine *e = s->e;
+	const struct model_config *c = &e->plan.model;
+	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, c->embedding_dropout);
+	struct tensor dy = dropout_backward(s, dx, &drop), tokens = step_buffer(s, BUF_TOKENS, 0),
+		      positions = step_buffer(s, BUF_POSITIONS, 0), all = gather_rows(s, &dy);
 
 	(void)x;
-	places.accumulate = s->accumulate;
-	places.dy = gather_rows(s, &dy);
-	/* The gradient of a table that the last stage reads already contains the part of that. */
-	words_backward(
-	    s, &tokens, &places.dy, !(e->last_stage && model_table_at_ends(&e->plan.model)));
-	if (places.dtable.data)
-		e->ops->embedding_bwd(e->stream, &places);
+	words_backward(s, &tokens, &all, !(e->last_stage && model_table_at_ends(c)));
+	places_backward(s, &positions, &all, !c->mtp_num_layers);
 }
 
 static const enum use uses[] = { OP_dropout_bwd, OP_embedding_bwd, OP_embedding_fwd, USES_END };

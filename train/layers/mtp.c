@@ -34,11 +34,28 @@ later_mask(const struct step *s, int number)
 	return of_head(s, BUF_LOSS_MASK, BUF_LATER_MASK, number);
 }
 
+/* The number of a layer among those after the head. */
+static int
+number_of(const struct layer *l, const struct step *s)
+{
+	return l->block->layer - (int)s->e->plan.model.num_layers - 1;
+}
+
 /* The tokens whose embeddings a layer reads: the labels of the head before it. */
 static struct tensor
 tokens_of(const struct layer *l, const struct step *s)
 {
-	return later_labels(s, l->block->layer - (int)s->e->plan.model.num_layers - 1);
+	return later_labels(s, number_of(l, s));
+}
+
+/* Their positions, where these are learned. */
+static struct tensor
+positions_of(const struct layer *l, const struct step *s)
+{
+	struct tensor all = step_buffer(s, BUF_LATER_POSITIONS, 0);
+	int64_t rows = memory_buffer(&s->e->mem, BUF_POSITIONS)->shape[0];
+
+	return all.data ? tensor_rows(&all, number_of(l, s) * rows, rows) : all;
 }
 
 /* One of both norms: its parameters and buffers, and which half of the columns it makes. */
@@ -124,10 +141,13 @@ drop(const struct layer *l, struct step *s, const struct tensor *x)
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
-	struct tensor tokens = tokens_of(l, s), words = layer_buffer(l, s, MTP_EMBEDDING);
+	struct tensor tokens = tokens_of(l, s), positions = positions_of(l, s),
+		      words = layer_buffer(l, s, MTP_EMBEDDING);
 
 	(void)x;
 	words_forward(s, &tokens, &words);
+	if (positions.data)
+		places_forward(s, &positions, &words);
 	drop(l, s, &words);
 	take_norm(l, s, &of_embedding);
 	take_norm(l, s, &of_hidden);
@@ -135,17 +155,17 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 }
 
 /* The gradient of the norms' outputs takes their place, as they have been read by then. The
- * backward pass of the last of these layers is the first that reaches the table, unless the head's
- * gradients are in it. */
+ * backward pass of the last of these layers is the first that reaches the tables, unless the head's
+ * gradients are in that of words. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
 	struct engine *e = s->e;
 	const struct model_config *c = &e->plan.model;
-	bool first = l->block->layer == model_end(c) && c->untie_embeddings_and_output_weights;
+	bool last = l->block->layer == model_end(c);
 	struct dropout none = { .p = 0 };
 	struct tensor both = layer_buffer(l, s, MTP_NORMED), tokens = tokens_of(l, s),
-		      dwords = engine_buffer(e, BUF_DNORM), all;
+		      positions = positions_of(l, s), dwords = engine_buffer(e, BUF_DNORM), all;
 	struct linear_grad p = { .dx = both,
 		.dy = dropout_backward(s, dx, &none),
 		.x = both,
@@ -159,7 +179,9 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_gradient(l, s, &of_embedding, &dwords);
 	drop(l, s, &dwords);
 	all = gather_rows(s, &dwords);
-	words_backward(s, &tokens, &all, first);
+	words_backward(s, &tokens, &all, last && c->untie_embeddings_and_output_weights);
+	if (positions.data)
+		places_backward(s, &positions, &all, last);
 }
 
 static const enum use uses[] = { OP_cast, OP_dropout_bwd, OP_embedding_bwd, OP_embedding_fwd,

@@ -29,6 +29,7 @@ step_load(struct step *s, const struct batch *b)
 		{ BUF_DOCUMENTS, b->documents },
 		{ BUF_LATER_LABELS, b->later_labels },
 		{ BUF_LATER_MASK, b->later_mask },
+		{ BUF_LATER_POSITIONS, b->later_positions },
 	};
 
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
