@@ -1,6 +1,7 @@
 #!/bin/sh
-# ptxas.sh - attention for compute capability 9.0 compiles without registers in memory and without
-# wgmma that the assembler issues one by one (C75xx), which cost most of its speed
+# ptxas.sh - linear attention, and attention for compute capability 9.0, compile without registers
+# in memory and without wgmma that the assembler issues one by one (C75xx): both cost most of the
+# speed
 #
 # It needs nvcc, and no GPU.
 set -u
@@ -10,7 +11,7 @@ cd "${TOP:-.}" || exit 1
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 checked=0
-for file in train/cuda/attention/hopper_*.cu; do
+for file in train/cuda/attention/hopper_*.cu train/cuda/delta_*.cu; do
 	"$NVCC" -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -Xptxas -v -cubin \
 		-o "$dir/cubin" "$file" >"$dir/said" 2>&1 || { cat "$dir/said"; exit 1; }
 	kernels=$(grep -c ' bytes spill stores' "$dir/said")
