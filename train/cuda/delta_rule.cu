@@ -182,8 +182,8 @@ cu_delta_states(struct stream *st, const struct delta_call *c)
 	PICK(c->r.q.dtype, states)(st, c);
 }
 
-static void
-check(const struct delta_rule *r)
+void
+cu_delta_check(const struct delta_rule *r)
 {
 	int64_t rows = r->q.shape[0], n = r->num_key_heads, m = r->num_value_heads;
 
@@ -221,7 +221,6 @@ cu_delta_call(const struct delta_rule *r, bool backward, int first)
 		room = tensor_elements(&r->work) / int64_max(1, each);
 	struct delta_call c = {};
 
-	check(r);
 	ops_require(r->work.dtype == DTYPE_F32 && room > 0);
 	c.r = *r;
 	c.sample = first;
@@ -247,11 +246,11 @@ cuda_delta_rule(struct stream *st, const struct delta_rule *r)
 {
 	int first = 0;
 
+	cu_delta_check(r);
 	ops_require(tensor_same_shape(&r->out, &r->v) && r->out.dtype == r->v.dtype);
 	if (r->q.shape[0] == 0)
 		return;
 	if (r->state.data && r->q.shape[0] / r->micro_batch <= STEPS) {
-		check(r);
 		cu_delta_step(st, r);
 		first = r->micro_batch;
 	}

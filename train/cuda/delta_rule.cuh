@@ -317,6 +317,8 @@ key_terms(const struct delta_call &c)
 
 /* --- launches --------------------------------------------------------------------------------- */
 
+/* What both passes require of a description. delta_rule.cu */
+void cu_delta_check(const struct delta_rule *r);
 /* The call of a group of samples from `first` on, as many as the scratch has room for at once: what
  * they need of it for a pass. */
 struct delta_call cu_delta_call(const struct delta_rule *r, bool backward, int first);

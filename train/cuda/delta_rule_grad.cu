@@ -545,6 +545,7 @@ check(const struct delta_rule_grad *g)
 {
 	const struct delta_rule *r = &g->fwd;
 
+	cu_delta_check(r);
 	ops_require(g->chunk > 0 && r->work.data && !r->state.data);
 	ops_require(tensor_same_shape(&g->dq, &r->q) && tensor_same_shape(&g->dk, &r->k) &&
 	    tensor_same_shape(&g->dv, &r->v) && tensor_same_shape(&g->dout, &r->v));
