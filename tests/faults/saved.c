@@ -172,6 +172,10 @@ read_steps(struct steps *s, const char *path, bool exact, struct str *problems)
 		/* a line without its end is what a killed run has left */
 		if (line[strlen(line) - 1] != '}')
 			continue;
+		if (strchr(line + 1, '{')) {
+			str_addf(problems, "%s: lines are joined: %.80s\n", path, line);
+			continue;
+		}
 		/* lines on corpora, experts and evaluations tell other things first */
 		if (next && strncmp(next, ", \"consumed_samples\"", 20))
 			continue;
