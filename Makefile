@@ -249,7 +249,7 @@ $(B)/tests/lib.a: $(test_obj)
 # A simulator with sanitizers is built by `make SAN=address sim`: it takes minutes, and tests of
 # variants do not need it.
 tests: $(progs) $(unit_bin) $(op_bin) $(gpu_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so \
-	$(B)/tests/parity/peers.so $(faulty) $(recorded) \
+	$(B)/tests/parity/peers.so $(B)/tests/parity/rails.so $(faulty) $(recorded) \
 	$(routed) $(placed) $(oracle) $(if $(SAN),,$(B)/sim)
 $(unit_bin) $(op_bin) $(gpu_bin) $(fuzz_bin) $(faulty) $(recorded) $(routed) $(placed) \
 	$(unwatched): $(gives)
@@ -304,7 +304,8 @@ $(B)/sim: $(sim_obj) $(B)/tests/sim/product.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(MPILIBS) -ldl $(LIBS)
 # A preloaded library sits below the program, so it is built without the variant's flags.
-$(B)/tests/faults/shim.so $(B)/tests/parity/peers.so: $(B)/%.so: %.c $(B)/flags
+$(B)/tests/faults/shim.so $(B)/tests/parity/peers.so $(B)/tests/parity/rails.so: $(B)/%.so: %.c \
+		$(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) -std=c17 -O2 $(WARN) -MMD -MP -fPIC -shared -o $@ $<
 

@@ -103,6 +103,8 @@ struct backend {
 	/* Names the libraries that a device uses and whose versions may differ between hosts; they
 	 * must be the same on all ranks. NULL: there are none. */
 	void (*describe)(char *text, size_t size);
+	/* Of NCCL, where communicators are made by it: 22105 is 2.21.5. NULL: they are not. */
+	int (*nccl_version)(void);
 	struct device *(*open)(const struct device_config *, struct err *);
 	void (*close)(struct device *);
 	/* Memory of its own that the backend takes at open, in bytes. NULL: that of a GPU, which

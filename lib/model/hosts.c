@@ -41,6 +41,31 @@ hosts_of(struct hosts *h, const int *host, int size, int rank)
 	h->place = rank % h->inside;
 }
 
+/* The ranks before it on its host. */
+static int
+place_in(const int *host, int rank)
+{
+	int before = 0;
+
+	for (int i = 0; i < rank; i++)
+		before += host[i] == host[rank];
+	return before;
+}
+
+int
+hosts_next(const int *host, int size, int rank, bool before)
+{
+	int place = place_in(host, rank);
+
+	for (int i = 1; i < size; i++) {
+		int other = (rank + (before ? size - i : i)) % size;
+
+		if (host[other] != host[rank] && place_in(host, other) == place)
+			return other;
+	}
+	return -1;
+}
+
 int
 host_of(const struct host_places *where, int64_t rank)
 {

@@ -46,6 +46,10 @@ bool hosts_part_experts(const struct layout *l, const struct host_places *where)
  * from 0 on. */
 void hosts_of(struct hosts *h, const int *host, int size, int rank);
 
+/* Of a communicator whose rank r is on host[r]: the rank after `rank`, or before it, among those at
+ * the same place in their hosts, in a ring; -1 where it is alone there. */
+int hosts_next(const int *host, int size, int rank, bool before);
+
 /* The host among `hosts` of a machine's rank number `local` of `size`, of which the first size /
  * hosts are on the first; -1, with the nearest number that does, where it does not divide them. */
 int hosts_pretended(int local, int size, int64_t hosts, struct err *e);

@@ -44,6 +44,36 @@ check_hosts(const int *host, int size)
 	}
 }
 
+static int
+place(const int *host, int rank)
+{
+	int before = 0;
+
+	for (int r = 0; r < rank; r++)
+		before += host[r] == host[rank];
+	return before;
+}
+
+/* Each rank has another host's rank of its place after it, whom it is before, unless no other host
+ * has so many ranks. */
+static void
+check_next(const int *host, int size)
+{
+	for (int r = 0; r < size; r++) {
+		int next = hosts_next(host, size, r, false),
+		    before = hosts_next(host, size, r, true), others = 0;
+
+		for (int q = 0; q < size; q++)
+			others += host[q] != host[r] && place(host, q) == place(host, r);
+		CHECK((next >= 0) == (others > 0) && (before >= 0) == (others > 0));
+		if (next < 0 || before < 0)
+			continue;
+		CHECK(host[next] != host[r] && place(host, next) == place(host, r));
+		CHECK(hosts_next(host, size, next, true) == r);
+		CHECK(hosts_next(host, size, before, false) == r);
+	}
+}
+
 /* Blocks of neighbours, of which some ranks go elsewhere. */
 static void
 test_random(void)
@@ -57,6 +87,7 @@ test_random(void)
 		for (int k = 0; i % 2 && k < moved; k++)
 			host[rand() % size] = rand() % 4;
 		check_hosts(host, size);
+		check_next(host, size);
 	}
 }
 

@@ -552,6 +552,7 @@ const struct backend backend_cuda = {
 	.has_hopper_attention = cuda_has_hopper_attention,
 	.available = cuda_available,
 	.describe = cuda_describe,
+	.nccl_version = nccl_version,
 	.open = cuda_open,
 	.close = cuda_close,
 	.free_memory = cuda_free_memory,

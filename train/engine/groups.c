@@ -181,35 +181,65 @@ to_device(struct comm **comm, const struct member *m, const struct groups_config
 	*comm = made;
 	return 0;
 }
+
+/* Of a group on two levels: the communicator of all becomes the device's, and so do the two. */
+static int
+open_levels(const struct member *m, const struct groups_config *c, struct comm_levels *l,
+    const struct hosts *h, struct comm *world, struct err *err)
+{
+	struct comm_config inside = config_of(m, c, m->kind), out = config_of(m, c, GPU_RAIL);
+
+	inside.sum_bytes = 0;
+	if (to_device(&l->all, m, c, &out, world, err) < 0)
+		return -1;
+	out.sum_bytes = 0;
+	*m->comm = l->all;
+	if (to_device(&l->inside, m, c, &inside, world, err) < 0 ||
+	    to_device(&l->rail, m, c, &out, world, err) < 0)
+		return -1;
+	*m->comm = hosts_comm(l, h, c->backend);
+	return 0;
+}
+
+/* Keeps that of the role that takes the most ranks to other hosts, the first of them. A rail has
+ * one rank of each host. */
+static void
+keep_hop(struct hop *kept, const struct hop *hop, struct comm *comm, int inside)
+{
+	if (hop->leaving <= kept->leaving)
+		return;
+	*kept = *hop;
+	kept->comm = comm;
+	kept->to /= inside;
+	kept->from /= inside;
+}
+
 /* What hosts have of the group, and its rails. Ranks of a rail, and any two, have few messages at a
  * time. Those that share experts take turns (train/layers/turns.h). */
 static int
-open_levels(
-    const struct member *m, const struct groups_config *c, struct comm *world, struct err *err)
+open_member(
+    struct groups *g, const struct member *m, const struct groups_config *c, struct err *err)
 {
-	struct comm_config inside = config_of(m, c, m->kind), out = config_of(m, c, GPU_RAIL);
+	struct comm *world = g->world;
+	struct comm_config config = config_of(m, c, m->kind);
 	struct comm_levels l = { .all = *m->comm };
-	int *group = mem_alloc((size_t)world->size, sizeof *group), rc = 0;
+	int *group = mem_alloc((size_t)world->size, sizeof *group), levels = 0, rc = 0;
 	struct hosts h;
+	struct hop hop;
 
 	for (int r = 0; r < world->size; r++)
 		group[r] = (int)part_of(c->plan, m, r);
 	levels_warn(m->role, group, world);
+	levels_hop(&hop, m->role, group, world);
 	if (m->role != COMM_EXPERTS)
-		rc = levels_split(&l, &h, group, world, err);
+		levels = levels_split(&l, &h, group, world, err);
 	free(group);
-	if (rc <= 0)
-		return rc < 0 || !l.all ? rc : to_device(m->comm, m, c, &inside, world, err);
-	inside.sum_bytes = 0;
-	if (to_device(&l.all, m, c, &out, world, err) < 0)
-		return -1;
-	out.sum_bytes = 0;
-	*m->comm = l.all;
-	if (to_device(&l.inside, m, c, &inside, world, err) < 0 ||
-	    to_device(&l.rail, m, c, &out, world, err) < 0)
-		return -1;
-	*m->comm = hosts_comm(&l, &h, c->backend);
-	return 0;
+	if (levels > 0)
+		rc = open_levels(m, c, &l, &h, world, err);
+	else if (levels == 0 && l.all)
+		rc = to_device(m->comm, m, c, &config, world, err);
+	keep_hop(&g->hop, &hop, levels > 0 ? l.rail : *m->comm, levels > 0 ? h.inside : 1);
+	return levels < 0 ? -1 : rc;
 }
 
 static void
@@ -301,7 +331,7 @@ groups_open(struct groups *g, const struct groups_config *c, struct comm *world,
 	comm_log_call_group(world, coord[AX_PP]);
 	comm_log_join(world, g->host, &(struct comm_group){ COMM_LOGITS, NULL, NULL });
 	for (int i = 1; i < MEMBERS; i++) {
-		if (has(c->plan, &all[i]) && open_levels(&all[i], c, world, err) < 0)
+		if (has(c->plan, &all[i]) && open_member(g, &all[i], c, err) < 0)
 			return -1;
 		follow(&all[i], c, world);
 	}

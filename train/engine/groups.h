@@ -6,6 +6,7 @@
 
 #include "lib/model/options.h"
 #include "train/comm.h"
+#include "train/engine/levels.h"
 
 /* A ring of n stages opens, shares and frees its channels in this many rounds. */
 enum { CHANNELS = 4, CHANNEL_ROUNDS = 6 };
@@ -30,6 +31,7 @@ struct groups {
 	struct comm *stage;     /* all ranks of a stage; of models that add up their loads alone */
 	struct comm *kv;        /* tensor ranks that hold the same key/value groups */
 	struct comm *embedding; /* first and last stage, when they share a table */
+	struct hop hop; /* of the role of which the most ranks are in groups on several hosts */
 };
 
 /* The channel that a stage of n is at in a round, -1: none. The two stages of a channel are at it

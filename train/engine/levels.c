@@ -70,19 +70,28 @@ any_levels(const int *group, const struct comm *world)
 	return any;
 }
 
+static int
+own_number(const struct group *g, const struct comm *world)
+{
+	int own = 0;
+
+	while (own < g->size && g->member[own] != world->rank)
+		own++;
+	return own;
+}
+
 /* Ranks of a host are known by the first of them, those of a rail by the one on the first host. */
 int
 levels_split(
     struct comm_levels *l, struct hosts *h, const int *group, struct comm *world, struct err *err)
 {
 	struct group g;
-	int inside = -1, rail = -1, own = 0;
+	int inside = -1, rail = -1, own;
 
 	if (!any_levels(group, world))
 		return 0;
 	g = find_group(group, world, world->rank);
-	while (own < g.size && g.member[own] != world->rank)
-		own++;
+	own = own_number(&g, world);
 	*h = (struct hosts){ .count = 1 };
 	if (g.size)
 		hosts_of(h, g.host, g.size, own);
@@ -96,6 +105,39 @@ levels_split(
 	if (inside < 0)
 		return 0;
 	return l->inside && l->rail ? 1 : -1;
+}
+
+static bool
+on_several_hosts(const struct group *g)
+{
+	for (int i = 1; i < g->size; i++)
+		if (g->host[i] != g->host[0])
+			return true;
+	return false;
+}
+
+void
+levels_hop(struct hop *hop, enum comm_role role, const int *group, const struct comm *world)
+{
+	struct group g;
+	int own;
+
+	*hop = (struct hop){ .role = role, .to = -1, .from = -1, .next = -1 };
+	for (int r = 0; r < world->size; r++) {
+		if (!leads(group, r))
+			continue;
+		g = find_group(group, world, r);
+		hop->leaving += on_several_hosts(&g) ? g.size : 0;
+		release(&g);
+	}
+	g = find_group(group, world, world->rank);
+	own = own_number(&g, world);
+	if (own < g.size && on_several_hosts(&g)) {
+		hop->to = hosts_next(g.host, g.size, own, false);
+		hop->from = hosts_next(g.host, g.size, own, true);
+		hop->next = hop->to < 0 ? -1 : g.member[hop->to];
+	}
+	release(&g);
 }
 
 /* Appends how many ranks of a group each of its hosts has: "3, 5". */

@@ -28,6 +28,7 @@
 #include "train/run/infer.h"
 #include "train/run/leave.h"
 #include "train/run/loop.h"
+#include "train/run/rails.h"
 #include "train/run/run.h"
 #include "train/state/claim.h"
 #include "train/state/hooks.h"
@@ -242,9 +243,9 @@ announce_expert_hosts(const struct run_plan *p, const struct comm *world)
 		     "expert must be on one host, and as many neighbours on each");
 }
 
-/* Where the ranks are, if there are several hosts. */
+/* Where the ranks are, if there are several hosts, and what goes between them. */
 static void
-announce_hosts(const struct train_config *c, const struct comm *world)
+announce_hosts(const struct train_config *c, const struct comm *world, const struct rails *rails)
 {
 	struct str words = { 0 };
 
@@ -254,6 +255,7 @@ announce_hosts(const struct train_config *c, const struct comm *world)
 		announce_expert_hosts(&c->plan, world);
 		if (!c->plan.shape.forward_only)
 			announce_sent(&c->plan, world);
+		rails_say(rails);
 	}
 	str_release(&words);
 }
@@ -262,7 +264,7 @@ announce_hosts(const struct train_config *c, const struct comm *world)
  * in every run's log because it explains differences from Megatron-LM's loss. With -v every other
  * rank reports its memory in the words of rank 0's line. */
 static void
-announce(const struct train_config *c, const struct engine *e)
+announce(const struct train_config *c, const struct engine *e, const struct rails *rails)
 {
 	const struct run_plan *p = &c->plan;
 	const uint64_t *arena = e->mem.arena;
@@ -285,7 +287,7 @@ announce(const struct train_config *c, const struct engine *e)
 	note("%d ranks (%s) on %s, %.1f M parameters, %s; memory of rank 0: %s",
 	    e->groups.world->size, words.buf, e->backend->name,
 	    (double)model_num_parameters(&p->model) / 1e6, dtype_name(p->shape.dtype), memory);
-	announce_hosts(c, e->groups.world);
+	announce_hosts(c, e->groups.world, rails);
 	if (!c->o.generate) {
 		str_clear(&words);
 		longrope_words(&p->model, p->shape.seq_length, &words);
@@ -473,6 +475,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	bool infers = c->o.tokens_file || c->o.generate;
 	struct requests requests = { 0 };
 	struct task_requests tasks = { 0 };
+	struct rails rails;
 	int status;
 
 	if (comm_agree(COMM_HERE(world), able ? 0 : -1, &err))
@@ -495,7 +498,9 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 	if (engine_open(&engine, &ec, world, &err) < 0)
 		return leave(world, EXIT_FAILED, &err);
 	fault_join(c->fault, &engine);
-	announce(c, &engine);
+	rails = rails_measure(&engine);
+	announce(c, &engine, &rails);
+	rails_release(&rails);
 	status = c->o.calibrate ? measure(&r, &err)
 	    : infers            ? infer(&r, &requests, ec.num_threads, &err)
 				: train(&r, &err);
