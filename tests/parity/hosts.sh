@@ -97,7 +97,7 @@ as_one dealt
 grep -q '^mtrain\[0\]: 2 hosts of 2 ranks; inside a host: data 2; between hosts: data 2$' \
 	two.said ||
 	fail "rank 0 does not say where the ranks are: $(cat two.said)"
-grep -q '^mtrain\[0\]: data ranks 0 to 3: their hosts have 2, 2 of them, which' dealt.said ||
+grep -q '^mtrain\[0\]: data ranks 0 to 3: 2 on hosta, 2 on hostb, which' dealt.said ||
 	fail "no warning of ranks that are dealt to hosts: $(cat dealt.said)"
 
 # The link is cut between two steps. What the lost host says no longer comes here, but its rank has

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+enum { NAMED = 4 }; /* hosts that a warning names, at most */
+
 /* The ranks of a group in the world's order, and their hosts. */
 struct group {
 	int *member, *host;
@@ -140,45 +142,50 @@ levels_hop(struct hop *hop, enum comm_role role, const int *group, const struct 
 	release(&g);
 }
 
-/* Appends how many ranks of a group each of its hosts has: "3, 5". */
+/* Appends how many ranks of a group are on each of its hosts: "3 on node1, 5 on node2". */
 static void
-add_counts(const struct group *g, struct str *out)
+add_hosts(const struct group *g, const struct comm *world, struct str *out)
 {
+	int hosts = 0;
+
 	for (int i = 0; i < g->size; i++) {
 		int count = 0, first = 0;
 
 		while (g->host[first] != g->host[i])
 			first++;
-		for (int k = i; first == i && k < g->size; k++)
+		if (first < i || hosts++ >= NAMED)
+			continue;
+		for (int k = i; k < g->size; k++)
 			count += g->host[k] == g->host[i];
-		if (count)
-			str_addf(out, "%s%d", i ? ", " : "", count);
+		str_addf(out, "%s%d on %s", i ? ", " : "", count,
+		    mpi_host_name(world, g->member[i]));
 	}
+	if (hosts > NAMED)
+		str_addf(out, ", the rest on %d more", hosts - NAMED);
 }
 
 /* True once something is said of the group. */
 static bool
-warn_of(enum comm_role role, const struct group *g)
+warn_of(enum comm_role role, const struct group *g, const struct comm *world)
 {
+	int first = g->member[0], last = g->member[g->size - 1];
 	struct hosts h;
-	struct str counts = { 0 };
+	struct str on = { 0 };
 	bool tensor;
 
 	hosts_of(&h, g->host, g->size, 0);
 	tensor = role == COMM_TENSOR && h.count > 1;
+	add_hosts(g, world, &on);
 	if (tensor)
-		warn("tensor ranks %d to %d are on several hosts: every layer waits for the "
+		warn("tensor ranks %d to %d are on several hosts, %s: every layer waits for the "
 		     "network",
-		    g->member[0], g->member[g->size - 1]);
-	if (!h.even) {
-		add_counts(g, &counts);
-		warn("%s %d to %d: their hosts have %s of them, which are not equally many "
-		     "neighbours, a power of two of at most %d: each sends to all others, with "
-		     "the same results, but more bytes go between hosts",
-		    comm_role_name[role], g->member[0], g->member[g->size - 1], counts.buf,
-		    TREE_TERMS);
-		str_release(&counts);
-	}
+		    first, last, on.buf);
+	if (!h.even)
+		warn("%s %d to %d: %s, which are not equally many neighbours, a power of two of at "
+		     "most %d: each sends to all others, with the same results, but more bytes go "
+		     "between hosts",
+		    comm_role_name[role], first, last, on.buf, TREE_TERMS);
+	str_release(&on);
 	return tensor || !h.even;
 }
 
@@ -191,7 +198,7 @@ levels_warn(enum comm_role role, const int *group, const struct comm *world)
 		if (leads(group, r)) {
 			struct group g = find_group(group, world, r);
 
-			said = warn_of(role, &g);
+			said = warn_of(role, &g, world);
 			release(&g);
 		}
 }

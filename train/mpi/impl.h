@@ -2,6 +2,7 @@
 #ifndef TRAIN_MPI_IMPL_H
 #define TRAIN_MPI_IMPL_H
 
+#include "lib/base/process.h"
 #include "train/comm.h"
 
 #include <mpi.h>
@@ -9,6 +10,7 @@
 /* Where the ranks of the world are. */
 struct places {
 	int *machine, *host; /* of each rank their numbers, in the order of ranks; of the world */
+	char (*where)[PROCESS_WHERE]; /* likewise, as process_where() tells it */
 };
 
 /* What a communicator keeps besides its rank and size; arrays grow to what the largest

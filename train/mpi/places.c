@@ -6,10 +6,10 @@
  * not always a machine.
  */
 #include "lib/base/mem.h"
-#include "lib/base/process.h"
 #include "lib/model/hosts.h"
 #include "train/mpi/impl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ mpi_places_open(struct comm *world)
 	mpi_all_gather(world, NULL, &(struct comm_gather){ all, own });
 	number(m->places.machine, where, world->size, true);
 	number(m->places.host, where, world->size, false);
-	free(where);
+	m->places.where = where;
 }
 
 void
@@ -54,6 +54,7 @@ mpi_places_close(struct places *p)
 {
 	free(p->machine);
 	free(p->host);
+	free(p->where);
 }
 
 /* The number of a rank among those of its machine, and how many there are. */
@@ -83,6 +84,15 @@ mpi_hosts(const struct comm *world)
 	return ((const struct mpi_comm *)world->impl)->places.host;
 }
 
+const char *
+mpi_host_name(const struct comm *world, int rank)
+{
+	const char *where = ((const struct mpi_comm *)world->impl)->places.where[rank],
+		   *blank = strchr(where, ' ');
+
+	return blank ? blank + 1 : where;
+}
+
 /* Hosts of a machine that are already several are divided no further: a machine's ranks are cut in
  * their order. */
 int
@@ -105,6 +115,9 @@ mpi_pretend_hosts(struct comm *world, int64_t hosts, struct err *e)
 		while (i < r && (p->machine[i] != p->machine[r] || key[i] != key[r]))
 			i++;
 		p->host[r] = i < r ? p->host[i] : next++;
+		p->where[r][strcspn(p->where[r], "#")] = '\0';
+		snprintf(p->where[r] + strlen(p->where[r]),
+		    sizeof *p->where - strlen(p->where[r]), "#%d", key[r]);
 	}
 	free(key);
 	return rc < 0 ? -1 : 0;

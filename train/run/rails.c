@@ -120,12 +120,8 @@ own_rail(const struct engine *e)
 {
 	const struct comm *world = e->groups.world;
 	struct rail r = { .next = e->groups.hop.comm ? e->groups.hop.next : -1 };
-	char where[PROCESS_WHERE];
-	const char *name;
 
-	process_where(where);
-	name = strchr(where, ' ');
-	snprintf(r.host, sizeof r.host, "%s", name ? name + 1 : where);
+	snprintf(r.host, sizeof r.host, "%s", mpi_host_name(world, world->rank));
 	r.local = mpi_local_rank(world, &r.sharing);
 	ports_read(&r.ports, PORTS_DIR);
 	r.rate = measure(&(struct trial){ .e = e });
