@@ -105,7 +105,7 @@ int mpi_local_rank(const struct comm *world, int *local_size);
 /* Of each rank the number of its host, from 0 on in the order of ranks: those of one host may map
  * each other's memory. The world's own. */
 const int *mpi_hosts(const struct comm *world);
-/* The name of a rank's host, with "#K" after it where that is the K-th of a machine. The world's. */
+/* The name of a rank's host, and "#K" where that is the K-th pretended one. The world's. */
 const char *mpi_host_name(const struct comm *world, int rank);
 /* From here on the ranks of each machine are so many hosts. -1, alike on all ranks, where they
  * cannot be divided so. */

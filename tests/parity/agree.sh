@@ -55,6 +55,17 @@ expect 2 mpirun -np 2 $tiny : -np 1 $tiny --seed 7 : -np 1 $tiny
 one_line "mtrain: --seed: 1234 on rank 0 ($host), 7 on rank 2 ($host): \
 must be the same on all ranks"
 
+# Of several hosts all that differ are named, the first with what it has.
+cat >named.sh <<'END'
+hostname "host$OMPI_COMM_WORLD_RANK"
+exec mtrain --config tiny.conf --train-iters 2 --seed $((OMPI_COMM_WORLD_RANK % 4))
+END
+if unshare -Uru true 2>/dev/null; then
+	expect 2 mpirun -np 6 unshare -Uru sh named.sh
+	one_line "mtrain: --seed: 0 on rank 0 (host0), 1 on rank 1 (host1); \
+others differ too, on host2, host3, host5: must be the same on all ranks"
+fi
+
 # Libraries of a device, as NCCL, must have one version, which the CPU has none of: the rule alone.
 expect 0 mpirun -np 3 "$B/tests/prop/libraries"
 

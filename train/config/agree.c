@@ -114,23 +114,51 @@ add_difference(struct str *out, const char *text[2], const char *where[2])
 			    l[i].at + l[i].name + 1);
 		else
 			str_adds(out, has[i] ? "given" : "not given");
-		str_addf(out, " on %s%s", where[i], i ? ": must be the same on all ranks" : ", ");
+		str_addf(out, " on %s%s", where[i], i ? "" : ", ");
 	}
 }
 
-/* On rank 0: all holds "HOST<NUL>TEXT<NUL>" of every rank. Rank 0 is compared with the first rank
- * that differs from it. */
-static void
-describe(const char *all, struct err *e)
+/* The text after this one. */
+static const char *
+after(const char *text)
 {
-	const char *host[2] = { all }, *text[2] = { all + strlen(all) + 1 }, *where[2];
+	return text + strlen(text) + 1;
+}
+
+/* Appends the names of more hosts with ranks that differ from rank 0, each once, besides that of
+ * `known`. */
+static void
+add_others(struct str *out, const char *all, const char *end, const char *known)
+{
+	enum { MOST = 8 };
+	const char *named[MOST] = { known };
+	int count = 1;
+
+	for (const char *host = all; host < end; host = after(after(host))) {
+		int i = 0;
+
+		while (i < count && strcmp(named[i], host))
+			i++;
+		if (i < count || count == MOST || !strcmp(after(host), after(all)))
+			continue;
+		str_addf(out, "%s%s", count == 1 ? "; others differ too, on " : ", ", host);
+		named[count++] = host;
+	}
+}
+
+/* On rank 0: all holds "HOST<NUL>TEXT<NUL>" of every rank, up to end. Rank 0 is compared with the
+ * first rank that differs from it; the hosts of others are named. */
+static void
+describe(const char *all, const char *end, struct err *e)
+{
+	const char *host[2] = { all }, *text[2] = { after(all) }, *where[2];
 	struct str place[2] = { { 0 } }, out = { 0 };
 	int rank = 0;
 
 	text[1] = text[0];
 	while (!strcmp(text[0], text[1])) {
-		host[1] = text[1] + strlen(text[1]) + 1;
-		text[1] = host[1] + strlen(host[1]) + 1;
+		host[1] = after(text[1]);
+		text[1] = after(host[1]);
 		rank++;
 	}
 	for (int i = 0; i < 2; i++) {
@@ -138,6 +166,8 @@ describe(const char *all, struct err *e)
 		where[i] = place[i].buf;
 	}
 	add_difference(&out, text, where);
+	add_others(&out, all, end, host[1]);
+	str_adds(&out, ": must be the same on all ranks");
 	err_set(e, "%s", out.buf);
 	for (int i = 0; i < 2; i++)
 		str_release(&place[i]);
@@ -168,7 +198,7 @@ agree_text(struct comm *world, const char *text, struct err *e)
 	str_adds(&mine, own);
 	all = world->ops->gather_bytes(COMM_HERE(world), mine.buf, mine.len + 1, 0, &total);
 	if (all)
-		describe(all, e);
+		describe(all, all + total, e);
 	free(all);
 	str_release(&mine);
 	return -1;

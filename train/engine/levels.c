@@ -157,8 +157,8 @@ add_hosts(const struct group *g, const struct comm *world, struct str *out)
 			continue;
 		for (int k = i; k < g->size; k++)
 			count += g->host[k] == g->host[i];
-		str_addf(out, "%s%d on %s", i ? ", " : "", count,
-		    mpi_host_name(world, g->member[i]));
+		str_addf(
+		    out, "%s%d on %s", i ? ", " : "", count, mpi_host_name(world, g->member[i]));
 	}
 	if (hosts > NAMED)
 		str_addf(out, ", the rest on %d more", hosts - NAMED);

@@ -116,8 +116,8 @@ mpi_pretend_hosts(struct comm *world, int64_t hosts, struct err *e)
 			i++;
 		p->host[r] = i < r ? p->host[i] : next++;
 		p->where[r][strcspn(p->where[r], "#")] = '\0';
-		snprintf(p->where[r] + strlen(p->where[r]),
-		    sizeof *p->where - strlen(p->where[r]), "#%d", key[r]);
+		snprintf(p->where[r] + strlen(p->where[r]), sizeof *p->where - strlen(p->where[r]),
+		    "#%d", key[r]);
 	}
 	free(key);
 	return rc < 0 ? -1 : 0;
