@@ -94,7 +94,6 @@ static const char layout[] =
     "--pipeline-model-parallel-layout gives the embedding a stage of its own";
 static const char levels[] = "log lines do not depend on it; see -v and -q";
 static const char linear[] = "must be a factor";
-static const char linear_attn[] = "linear attention is not supported";
 static const char loads[] = "the load of every expert is in --metrics-file";
 static const char logged[] = "always logged";
 static const char long_context[] = "context ranks share a sequence in one way";
@@ -175,7 +174,8 @@ static const char shared_layers[] = "layers never share weights";
 static const char signals[] = "signals always save and stop";
 static const char skip_steps[] = "--iterations-to-skip takes the numbers of the steps to leave out";
 static const char skip_train[] = "--skip-train evaluates and does not train";
-static const char sparse[] = "sparse and linear attention are not supported";
+static const char sparse[] =
+    "of its kinds there is the gated delta rule alone: --linear-attention-freq";
 static const char spec[] =
     "it names the code of another model; the options of the model say what is trained";
 static const char speed[] = "only tunes speed or memory";

@@ -206,7 +206,7 @@
 	DO(SCOPE, "evidence-data-path", 1, retrieval) DO(NOTE, "exit-signal-handler", 0, signals) \
 	DO(NOTE, "exit-signal-handler-for-dataloader", 0, signals) \
 	DO(NOTE, "exit-signal-handler-for-training", 0, signals) \
-	DO(MATHS, "experimental-attention-variant", 1, sparse) \
+	DO(SAME, "experimental-attention-variant", 1, "gdn; gated_delta_net", sparse) \
 	DO(SAME, "expert-interval", 1, "1", interval) \
 	DO(LACKS, "expert-parallel", 0, experts_over) \
 	DO(SAME, "expert-tensor-parallel-num-weight-shards", 1, "1", tp_shards) \
@@ -379,7 +379,7 @@
 	DO(MATHS, "layernorm-init", 1, norm_places) \
 	DO(NOTE, "lazy-mpu-init", OPT_MAYBE, one_model) \
 	DO(MATHS, "legacy-tokenizer", 0, old_tokenizer) \
-	DO(MATHS, "linear-attention-type", 1, linear_attn) \
+	DO(SAME, "linear-attention-type", 1, "gdn; gated_delta_net", sparse) \
 	DO(NOTE, "lion-beta1", 1, read_lion) \
 	DO(NOTE, "lion-beta2", 1, read_lion) DO(NOTE, "load-main-params-from-ckpt", 0, one_ckpt) \
 	DO(LACKS, "load-model-opt-format", 0, convert) DO(LACKS, "load-tag", 1, ckpt_step) \
