@@ -57,6 +57,17 @@ export_state(const struct export *x, int kind)
 	return x->src->rule->states[kind - KIND_STATES];
 }
 
+bool
+export_is_linear(const char *key)
+{
+	static const char *const names[] = { ".linear_", ".eh_proj.", ".in_proj.", ".out_proj." };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strstr(key, names[i]))
+			return true;
+	return false;
+}
+
 uint64_t
 export_bytes(const struct export *x, int tensor, int kind)
 {
@@ -75,6 +86,49 @@ struct rows {
 	int64_t first, count, elements; /* elements in each */
 	char *dst;
 };
+
+/* Whether numbers are others when 1 is added to what is stored. */
+static bool
+is_blurred(const float *whole, const void *stored, enum dtype t, int64_t n)
+{
+	size_t size = dtype_size(t);
+	char *back = mem_alloc((size_t)n, size), *want = mem_alloc((size_t)n, size);
+	bool same;
+
+	memcpy(back, stored, (size_t)n * size);
+	megatron_shift(back, t, n, 1);
+	dtype_convert(want, t, whole, DTYPE_F32, n);
+	same = dtype_same(back, want, t, n);
+	free(back);
+	free(want);
+	return !same;
+}
+
+/* A box of a parameter, as it is stored: rounded once, of a norm's weight after it is less 1. */
+static int
+read_box(struct export *x, const struct rows *r, const struct source_part *part, void *dst)
+{
+	enum dtype dtype = export_dtype(x, r->tensor, r->kind);
+	int64_t n = slice_elements(&part->slice);
+	float *whole, *less;
+	int rc;
+
+	if (!x->map.tensor[r->tensor].less_one || r->kind >= KIND_STATES)
+		return source_read(x->src, part, dtype, dst, x->e);
+	whole = mem_alloc((size_t)n, sizeof *whole);
+	less = mem_alloc((size_t)n, sizeof *less);
+	rc = source_read(x->src, part, DTYPE_F32, whole, x->e);
+	if (rc == 0) {
+		memcpy(less, whole, (size_t)n * sizeof *less);
+		megatron_shift(less, DTYPE_F32, n, -1);
+		dtype_convert(dst, dtype, less, DTYPE_F32, n);
+		if (r->kind == (x->has_master ? KIND_MASTER : KIND_WEIGHT))
+			x->blurred |= is_blurred(whole, dst, dtype, n);
+	}
+	free(whole);
+	free(less);
+	return rc;
+}
 
 /* The rows of one parameter that are among them. Each piece is as wide as the rank's tensor, so
  * that it is read into its place. */
@@ -97,9 +151,8 @@ read_param(struct export *x, int i, const struct rows *r)
 			continue;
 		part.slice.start[0] += from - it.tensor.start[0];
 		part.slice.count[0] = to - from;
-		if (source_read(x->src, &part, dtype,
-			r->dst + (size_t)((from - r->first) * r->elements) * dtype_size(dtype),
-			x->e) < 0)
+		if (read_box(x, r, &part,
+			r->dst + (size_t)((from - r->first) * r->elements) * dtype_size(dtype)) < 0)
 			return -1;
 	}
 	return 0;
@@ -265,6 +318,11 @@ check(struct export *x, struct str *notes)
 		.later = dist ? MEGATRON_TRANSFORMER_LAYER : MEGATRON_MODEL_LAYER };
 
 	m.padded_vocab_size = x->padded_vocab_size = megatron_padded_vocab(&s->config, t);
+	if (o->local && model_has_linear(&s->config))
+		return err_set(x->e,
+		    "--transformer-impl local: %s: Megatron-LM has linear attention with "
+		    "transformer_engine alone",
+		    s->path);
 	if (source_require(s, x->e) < 0 || resolve_layout(x) < 0 || choose_dtype(x) < 0 ||
 	    resolve_experts(x) < 0 || export_check_args(x, x->e) < 0 || choose_states(x) < 0 ||
 	    export_take_schedule(x) < 0)
@@ -320,6 +378,11 @@ export_source(const struct export_options *o, struct str *notes, struct err *e)
 	if (rc == 0 && x.src->lost.overflows + x.src->lost.underflows)
 		str_addf(notes, "%s: %lld numbers became infinite and %lld became 0\n", o->save,
 		    (long long)x.src->lost.overflows, (long long)x.src->lost.underflows);
+	if (rc == 0 && x.blurred)
+		str_addf(notes,
+		    "%s: weights below 0.5 of norms of linear attention are rounded, since "
+		    "Megatron-LM has them less 1\n",
+		    o->save);
 	megatron_map_release(&x.map);
 	source_close(x.src);
 	return rc;

@@ -210,6 +210,28 @@ put_latents(struct str *out, const struct model_config *c)
 	put_double(out, "mscale_all_dim", yarn ? c->yarn_mscale_all_dim : 0);
 }
 
+static void
+put_linear_attention(struct str *out, const struct model_config *c)
+{
+	bool linear = model_has_linear(c);
+
+	put_bool(out, "attention_output_gate", c->attention_output_gate);
+	pickle_put_text(out, "experimental_attention_variant");
+	if (linear)
+		pickle_put_text(out, "gdn");
+	else
+		pickle_put_none(out);
+	put_layers(out, "linear_attention_freq", c->num_layers, &c->linear_attention_freq,
+	    &pattern_linear);
+	if (!linear)
+		return;
+	put_int(out, "linear_num_key_heads", c->linear_num_key_heads);
+	put_int(out, "linear_num_value_heads", c->linear_num_value_heads);
+	put_int(out, "linear_key_head_dim", c->linear_key_head_dim);
+	put_int(out, "linear_value_head_dim", c->linear_value_head_dim);
+	put_int(out, "linear_conv_kernel_dim", c->linear_conv_kernel_dim);
+}
+
 /* Fields that Megatron-LM says in several args, or in other words. GELU by the error function is
  * what it computes without its fusion. A window is the keys that a query sees before and after its
  * own, and 1 for each layer that has it. */
@@ -260,6 +282,7 @@ put_recipe(struct str *out, const struct model_config *c)
 	put_text(out, "softmax_type", softmax_type_names[c->softmax_type]);
 	put_layers(out, "no_rope_freq", c->num_layers, &c->no_rope_freq, &pattern_no_rope);
 	put_latents(out, c);
+	put_linear_attention(out, c);
 	put_optional(out, "mtp_num_layers", c->mtp_num_layers);
 	put_double(out, "mtp_loss_scaling_factor", c->mtp_loss_scaling_factor);
 }

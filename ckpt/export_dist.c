@@ -6,9 +6,9 @@
  *   metadata.json   the format's name
  *
  * Tensors of the layers are stacked: the layer is their first dimension, unless some layers have
- * experts and some have not, and the expert is the next. Layers after the head are apart. A chunk
- * is of one layer, one expert and one tensor rank. Source: Megatron-LM core/dist_checkpointing;
- * torch/distributed/checkpoint/metadata.py.
+ * experts or linear attention and some have not, and the expert is the next. Layers after the head
+ * are apart. A chunk is of one layer, one expert and one tensor rank. Source: Megatron-LM
+ * core/dist_checkpointing; torch/distributed/checkpoint/metadata.py.
  */
 #include "ckpt/export_impl.h"
 #include "lib/base/io.h"
@@ -47,7 +47,7 @@ is_uniform(const struct export *x)
 {
 	const struct model_config *c = &x->src->config;
 
-	return !c->num_experts || model_expert_layers(c) == c->num_layers;
+	return !model_has_linear(c) && (!c->num_experts || model_expert_layers(c) == c->num_layers);
 }
 
 /* Where a tensor of the model is stored. */
@@ -275,7 +275,8 @@ add_numbers(struct str *out, int n, const int64_t *x, int64_t none)
 		str_addf(out, "%lld", (long long)none);
 }
 
-/* Linear layers have a state of their own, which is empty without FP8; its loader asks for it. */
+/* Linear layers have a state of their own, which is empty without FP8; its loader asks for it. That
+ * of a weight in parts is named once, with the first of them. */
 static void
 put_extra_states(struct dist_file *f)
 {
@@ -291,7 +292,7 @@ put_extra_states(struct dist_file *f)
 		struct stack at = stack_of(x, &x->map.tensor[i]);
 		char *end = strstr(at.name, ".weight");
 
-		if ((!strstr(at.name, ".linear_") && !strstr(at.name, ".eh_proj.")) || !end)
+		if (!end || !export_is_linear(at.name) || (end[7] && strcmp(end + 7, ".query")))
 			continue;
 		str_clear(&name);
 		str_addf(&name, "%.*s._extra_state/shard_", (int)(end - at.name), at.name);

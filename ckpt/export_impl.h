@@ -23,6 +23,7 @@ struct export
 	int num_kinds;    /* 1 without an optimizer */
 	bool has_master;  /* else KIND_MASTER is left out */
 	int64_t padded_vocab_size;
+	bool blurred; /* numbers that less 1, as they are stored, have lost bits */
 	/* by the rates of which Megatron-LM knows parameter groups; a run that has saved none is
 	 * taken for one at a constant rate so far */
 	struct lr_schedule schedule;
@@ -41,6 +42,8 @@ int export_num_optimizers(const struct export *x);
 bool export_optimizes(const struct export *x, int optimizer, int tensor);
 /* "exp_avg" */
 const char *export_state(const struct export *x, int kind);
+/* Whether a tensor of a layer by this name is of a linear layer. */
+bool export_is_linear(const char *key);
 /* Bytes of the part of a tensor that a rank has. */
 uint64_t export_bytes(const struct export *x, int tensor, int kind);
 /* Such a part; with blocks above 1, one of so many equal ranges of its rows. */

@@ -145,8 +145,7 @@ put_models(struct rank_file *f)
 			pickle_put_text(&f->pickle, key);
 			put_tensor(f, i, KIND_WEIGHT);
 			if (!end || (end[7] && strcmp(end + 7, "0")) ||
-			    (!strstr(key, ".linear_") && !strstr(key, ".eh_proj.") &&
-				strncmp(key, "output_layer", 12)))
+			    (!export_is_linear(key) && strncmp(key, "output_layer", 12)))
 				continue;
 			snprintf(extra, sizeof extra, "%.*s._extra_state", (int)(end - key), key);
 			pickle_put_text(&f->pickle, extra);

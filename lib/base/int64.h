@@ -23,4 +23,17 @@ int64_max(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+/* The greatest that divides both, which must be above 0. */
+static inline int64_t
+int64_gcd(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
 #endif

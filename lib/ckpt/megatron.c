@@ -15,10 +15,11 @@
 #define WORD_EMBEDDINGS "embedding.word_embeddings.weight"
 #define OUTPUT_LAYER "output_layer.weight"
 
-enum { PARAMS_MAX = 3 };
+enum { PARAMS_MAX = 6 };
 
 /* Where a row applies: norms before attention that belong to its linear, and those that do not; the
- * same of MLPs, and of latents; the three names of experts. */
+ * same of MLPs, and of latents; the three names of experts; norms that belong to the projections of
+ * linear attention. */
 enum {
 	JOINED = 1,
 	APART = 2,
@@ -29,7 +30,8 @@ enum {
 	STACKED = 64,
 	ENGINE = 128,
 	LOCAL = 256,
-	ALL = 511
+	LINEAR = 512,
+	ALL = 1023
 };
 
 static const unsigned norms[][2] = { /* in layers with an MLP, and with experts */
@@ -49,9 +51,10 @@ static const unsigned experts[] = { [MEGATRON_SEQUENTIAL] = SEQUENTIAL,
 	[MEGATRON_STACKED] = STACKED };
 
 /* A tensor with its parameters from the first row on: once; with a group of each in turn, by
- * key/value groups; for each expert, cut along rows or along columns; or once, cut along rows
- * where the parameter is whole on every rank. */
-enum form { ONCE, BY_GROUPS, EXPERT_ROWS, EXPERT_COLUMNS, CUT_ROWS };
+ * key/value groups; for each expert, cut along rows or along columns; once, cut along rows where
+ * the parameter is whole on every rank; once, with a dimension of 1 between rows and columns; or
+ * once, less 1 where norms are. */
+enum form { ONCE, BY_GROUPS, EXPERT_ROWS, EXPERT_COLUMNS, CUT_ROWS, FILTERS, LESS_ONE };
 
 /* What a name is of: the model; a layer after the head; or a transformer layer, of the model or
  * inside such a one. */
@@ -90,6 +93,20 @@ struct row {
 		} \
 	}
 
+/* A projection of linear attention, and a filter, each by itself. */
+#define PROJECTED(part, x) \
+	{ \
+		STACKED, LAYER, "self_attention.in_proj.weight." part, 1, \
+		{ \
+			"linear_attention.linear_" x ".weight" \
+		} \
+	}
+#define FILTER(part, x) \
+	{ \
+		STACKED, LAYER, "self_attention.conv1d.weight." part, 1, \
+		    { "linear_attention.conv_" x ".weight" }, FILTERS \
+	}
+
 /* In the order of registration: __init__ of SelfAttention makes linear_proj first. The norms of the
  * local implementation come before their block, those of Transformer Engine with their linear. */
 static const struct row rows[] = {
@@ -105,6 +122,31 @@ static const struct row rows[] = {
 	{ APART, LAYER, "input_layernorm.bias", 1, { "input_layernorm.bias" } },
 	{ ALL, LAYER, "self_attention.core_attention.softmax_offset", 1,
 	    { "self_attention.core_attention.softmax_offset" } },
+	{ ALL, LAYER, "self_attention.dt_bias", 1, { "linear_attention.decay_bias" } },
+	{ ALL, LAYER, "self_attention.A_log", 1, { "linear_attention.decay_log" } },
+	{ LINEAR, LAYER, "self_attention.in_proj.layer_norm_weight", 1,
+	    { "input_layernorm.weight" } },
+	{ SEQUENTIAL | GROUPED, LAYER, "self_attention.in_proj.weight", 6,
+	    { "linear_attention.linear_q.weight", "linear_attention.linear_k.weight",
+		"linear_attention.linear_v.weight", "linear_attention.linear_gate.weight",
+		"linear_attention.linear_beta.weight", "linear_attention.linear_decay.weight" } },
+	PROJECTED("query", "q"),
+	PROJECTED("key", "k"),
+	PROJECTED("value", "v"),
+	PROJECTED("z", "gate"),
+	PROJECTED("beta", "beta"),
+	PROJECTED("alpha", "decay"),
+	{ SEQUENTIAL | GROUPED, LAYER, "self_attention.conv1d.weight", 3,
+	    { "linear_attention.conv_q.weight", "linear_attention.conv_k.weight",
+		"linear_attention.conv_v.weight" },
+	    FILTERS },
+	FILTER("query", "q"),
+	FILTER("key", "k"),
+	FILTER("value", "v"),
+	{ ALL, LAYER, "self_attention.out_norm.weight", 1,
+	    { "linear_attention.out_layernorm.weight" }, LESS_ONE },
+	{ ALL, LAYER, "self_attention.out_proj.weight", 1,
+	    { "linear_attention.linear_proj.weight" } },
 	{ ALL, LAYER, "self_attention.linear_proj.weight", 1,
 	    { "self_attention.linear_proj.weight" } },
 	{ ALL, LAYER, "self_attention.linear_proj.bias", 1, { "self_attention.linear_proj.bias" } },
@@ -114,9 +156,9 @@ static const struct row rows[] = {
 	    { "input_layernorm.weight" } },
 	{ JOINED, LAYER, "self_attention.linear_qkv.layer_norm_bias", 1,
 	    { "input_layernorm.bias" } },
-	{ ALL, LAYER, "self_attention.linear_qkv.weight", 3,
-	    { "self_attention.linear_q.weight", "self_attention.linear_k.weight",
-		"self_attention.linear_v.weight" },
+	{ ALL, LAYER, "self_attention.linear_qkv.weight", 4,
+	    { "self_attention.linear_q.weight", "self_attention.linear_gate.weight",
+		"self_attention.linear_k.weight", "self_attention.linear_v.weight" },
 	    BY_GROUPS },
 	{ ALL, LAYER, "self_attention.linear_qkv.bias", 3,
 	    { "self_attention.linear_q.bias", "self_attention.linear_k.bias",
@@ -207,6 +249,22 @@ placed(const struct model_config *c, const struct param *p)
 	return p->layer < head ? p->layer : head;
 }
 
+/* The shape of a tensor of so many rows with a parameter, and what ranks cut of it. */
+static void
+set_shape(struct megatron_tensor *t, const struct param *p, enum form form, int64_t height)
+{
+	memcpy(t->shape, p->shape, sizeof t->shape);
+	t->shape[0] = height;
+	t->ndim = p->ndim;
+	t->cut = form == CUT_ROWS ? 0 : p->shard == SHARD_NONE ? -1 : p->shard_dim;
+	if (form == FILTERS) {
+		t->shape[2] = t->shape[1];
+		t->shape[1] = 1;
+		t->ndim = 3;
+	}
+	t->unit = t->cut < 0 ? 1 : t->shape[t->cut];
+}
+
 /* Adds the tensor of a row for a layer, of an expert or of none, unless the layer has none of its
  * parameters. */
 static void
@@ -215,7 +273,7 @@ add_tensor(struct megatron_map *m, const struct megatron_model *model, const str
 {
 	const struct param *p;
 	struct megatron_tensor *t = &m->tensor[m->count];
-	bool grouped = r->form == BY_GROUPS, cut_rows = r->form == CUT_ROWS;
+	bool grouped = r->form == BY_GROUPS;
 	int64_t groups = grouped ? model->config->num_query_groups : 1, height = 0;
 	int has[PARAMS_MAX], n = 0, later = -1;
 
@@ -242,15 +300,17 @@ add_tensor(struct megatron_map *m, const struct megatron_model *model, const str
 		.placed = placed(model->config, p),
 		.expert = expert,
 		.first = l->first + has[0],
-		.ndim = p->ndim,
-		.cut = cut_rows              ? 0
-		    : p->shard == SHARD_NONE ? -1
-					     : p->shard_dim,
 		.blocks = grouped ? 1 : n,
+		.less_one = r->form == LESS_ONE && model->config->apply_layernorm_1p,
 		.decay = p->ndim > 1,
 		.balance = p->flags & PARAM_BALANCE };
-	memcpy(t->shape, p->shape, sizeof t->shape);
-	t->shape[0] = p->shard == SHARD_VOCAB ? model->padded_vocab_size : groups * height;
+	set_shape(
+	    t, p, r->form, p->shard == SHARD_VOCAB ? model->padded_vocab_size : groups * height);
+	for (int k = 0; k < n; k++) {
+		t->first = t->first < l->first + has[k] ? t->first : l->first + has[k];
+		if (t->blocks > 1 && t->cut == 0)
+			t->unit = int64_gcd(t->unit, l->param[has[k]].shape[0]);
+	}
 	m->count++;
 }
 
@@ -259,13 +319,16 @@ static struct layer
 layer_at(const struct megatron_model *model, int first)
 {
 	struct layer l = { .param = &model->param[first], .first = first };
-	bool sparse;
+	bool sparse, linear;
 
 	while (first + l.count < model->count && l.param[l.count].layer == l.param[0].layer)
 		l.count++;
 	sparse = find(&l, "mlp.router.weight", -1) >= 0;
+	linear = find(&l, "linear_attention.decay_log", -1) >= 0;
 	l.where = experts[model->experts] |
 	    (model->config->multi_latent_attention ? latent_norms : norms)[model->names][sparse];
+	if (linear && l.where & JOINED)
+		l.where ^= JOINED | LINEAR;
 	return l;
 }
 
@@ -418,13 +481,13 @@ megatron_check_ranks(const struct megatron_map *m, struct megatron_ranks ranks, 
 		int64_t n = megatron_num_ranks(t, ranks);
 		char key[128];
 
-		if (t->cut < 0 || t->shape[t->cut] % (n * t->blocks) == 0)
+		if (t->cut < 0 || t->unit % n == 0)
 			continue;
 		megatron_key(t, 0, 0, key);
 		return err_set(e,
 		    "%lld%s tensor ranks cannot share '%s': %lld is not a multiple of %lld",
-		    (long long)n, t->expert < 0 ? "" : " expert", key, (long long)t->shape[t->cut],
-		    (long long)n * t->blocks);
+		    (long long)n, t->expert < 0 ? "" : " expert", key, (long long)t->unit,
+		    (long long)n);
 	}
 	return 0;
 }
@@ -436,6 +499,25 @@ megatron_rank_shape(
 	memcpy(shape, t->shape, sizeof t->shape);
 	if (t->cut >= 0)
 		shape[t->cut] /= megatron_num_ranks(t, ranks);
+}
+
+void
+megatron_shift(void *x, enum dtype t, int64_t n, double by)
+{
+	double *wide = mem_alloc((size_t)n, sizeof *wide);
+
+	dtype_convert(wide, DTYPE_F64, x, t, n);
+	for (int64_t i = 0; i < n; i++)
+		wide[i] += by;
+	dtype_convert(x, t, wide, DTYPE_F64, n);
+	free(wide);
+}
+
+void
+megatron_restore(const struct megatron_map *m, int i, void *x, enum dtype t, int64_t n)
+{
+	if (m->tensor[m->rows[i].tensor].less_one)
+		megatron_shift(x, t, n, 1);
 }
 
 /* --- pieces ----------------------------------------------------------------------------------- */
@@ -450,22 +532,25 @@ piece_at(const struct megatron_tensor *t, const struct megatron_rows *r, int64_t
 
 	at[0] = r->first + row / r->run * r->step + row % r->run;
 	at[1] = p->param.start[1];
-	p->rank = 0;
-	p->tensor.ndim = p->param.ndim = slice->ndim;
+	*p = (struct megatron_piece){ .param = p->param, .tensor = slice_whole(t->ndim, t->shape) };
 	for (int d = 0; d < slice->ndim; d++) {
-		int64_t block = t->shape[d] / (d == 0 ? t->blocks : 1), part = block / ranks,
+		int in = d ? t->ndim - 1 : 0; /* the tensor's dimension */
+		bool block = in == 0 && t->blocks > 1;
+		int64_t first = block ? r->first : 0,
+			part = (block ? r->run : t->shape[in]) / ranks,
 			left = slice->start[d] + slice->count[d] - p->param.start[d];
 
-		p->tensor.start[d] = at[d];
-		if (d == t->cut) {
-			p->rank = (int)(at[d] % block / part);
-			p->tensor.start[d] = at[d] / block * part + at[d] % part;
-			left = int64_min(left, part - at[d] % part);
+		p->tensor.start[in] = at[d];
+		if (in == t->cut) {
+			p->rank = (int)((at[d] - first) / part);
+			p->tensor.start[in] = first / ranks + (at[d] - first) % part;
+			left = int64_min(left, part - (at[d] - first) % part);
 		} else {
-			left = int64_min(left, t->shape[d] - at[d]);
+			left = int64_min(left, t->shape[in] - at[d]);
 		}
-		p->tensor.count[d] = p->param.count[d] = d == 0 ? int64_min(left, run) : left;
+		p->tensor.count[in] = p->param.count[d] = d == 0 ? int64_min(left, run) : left;
 	}
+	p->param.ndim = slice->ndim;
 }
 
 /* By columns, then by rows: only tensors that are cut by columns have more than one of them. */

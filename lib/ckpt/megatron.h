@@ -1,15 +1,18 @@
 /*
  * megatron.h - where the parameters of a model lie in Megatron-LM's tensors
  *
- * Megatron-LM keeps q, k and v in one tensor, group by group: the group's query heads, its key
- * head, its value head; and gate above up in another, of an MLP or of an expert. Its vocabulary
- * tables have padded rows. All of its formats, and all states of its optimizers, follow this one
- * map. Source: Megatron-LM core/models/gpt, core/transformer/{attention,mlp}.py,
- * core/transformer/moe/experts.py; docs/checkpoints.md 2.1 and 2.2.
+ * Megatron-LM keeps q, k and v in one tensor, group by group: the group's query heads, their gates,
+ * its key head, its value head; and gate above up in another, of an MLP or of an expert. All that
+ * linear attention projects is one tensor, and its filters are another, with a dimension of 1 in
+ * it; torch_dist has each projection and filter by itself. Its vocabulary tables have padded rows.
+ * All of its formats, and all states of its optimizers, follow this one map. Source: Megatron-LM
+ * core/models/gpt, core/transformer/{attention,mlp}.py, core/transformer/moe/experts.py,
+ * core/ssm/gated_delta_net; docs/checkpoints.md 2.1 and 2.2.
  */
 #ifndef CKPT_MEGATRON_H
 #define CKPT_MEGATRON_H
 
+#include "lib/base/dtype.h"
 #include "lib/model/params.h"
 
 /* What the norms before a linear are called: by Transformer Engine they belong to that linear, but
@@ -36,9 +39,12 @@ struct megatron_tensor {
 	int ndim;
 	int64_t shape[SLICE_DIMS]; /* whole, with padded rows */
 	int cut;                   /* the dimension that ranks share; -1: each has all */
-	/* equal blocks of rows, of each of which a rank has an equal part: 2 for gate and up, else
-	 * 1 */
+	/* blocks of rows, of each of which a rank has an equal part: its parameters, equal ones for
+	 * gate and up; 1 where groups take turns */
 	int blocks;
+	int64_t unit; /* divides every block, and all of what is cut in one */
+	/* the weight of a norm that is stored less 1, but is not so as a parameter */
+	bool less_one;
 	bool decay;   /* weight decay applies: matrices */
 	bool balance; /* of no optimizer: balances the experts; fp32 whatever the weights are */
 };
@@ -122,6 +128,11 @@ int megatron_check_ranks(const struct megatron_map *m, struct megatron_ranks ran
 /* The shape of one rank's tensor. */
 void megatron_rank_shape(
     const struct megatron_tensor *t, struct megatron_ranks ranks, int64_t shape[SLICE_DIMS]);
+
+/* Adds `by` to n numbers, in fp64: the weights of a norm that are stored less 1. */
+void megatron_shift(void *x, enum dtype t, int64_t n, double by);
+/* Makes n stored numbers of parameter i the parameter's. */
+void megatron_restore(const struct megatron_map *m, int i, void *x, enum dtype t, int64_t n);
 
 /* Elements of a parameter that are a box in one rank's tensor too. */
 struct megatron_piece {

@@ -43,9 +43,6 @@ static const struct {
 	{ "moe_apply_probs_on_input", NULL, "weights of experts before their activation" },
 	{ "mtp_use_repeated_layer", NULL, "one layer for all later tokens" },
 	{ "mla_down_proj_fusion", NULL, "projections down to latents in one" },
-	{ "experimental_attention_variant", NULL, "another attention" },
-	{ "linear_attention_freq", NULL, "linear attention" },
-	{ "attention_output_gate", NULL, "a gate after attention" },
 	{ "qk_l2_norm", NULL, "L2 norms of q and k" },
 	{ "apply_residual_connection_post_layernorm", NULL, "another residual stream" },
 	{ "enable_mhc_connections", NULL, "several residual streams" },
@@ -111,6 +108,35 @@ has_yarn(const struct pickle_value *args)
 	    !(kind && !strcmp(kind, "rope")) && number(args, "rotary_scaling_factor", 1) > 1;
 }
 
+/* The attribute that says which attention some layers have in the place of another; it had another
+ * name once. NULL: none does. */
+static const char *
+find_variant(const struct pickle_value *args)
+{
+	static const char *const names[] = { "experimental_attention_variant",
+		"linear_attention_type" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!is_off(pickle_get(args, names[i])))
+			return names[i];
+	return NULL;
+}
+
+static int
+check_variant(const struct pickle_value *args, struct err *e)
+{
+	const char *name = find_variant(args);
+	const struct pickle_value *v = name ? pickle_get(args, name) : NULL;
+	const char *text = pickle_string(v);
+
+	if (!name)
+		return 0;
+	if (!text || (strcmp(text, "gdn") && strcmp(text, "gated_delta_net")))
+		return refuse(name, v, "another attention, which is not read", e);
+	v = pickle_get(args, "linear_attention_freq");
+	return is_off(v) ? refuse("linear_attention_freq", v, "is needed", e) : 0;
+}
+
 /* What makes another model, then sizes without a default. */
 static int
 check_attributes(const struct pickle_value *args, struct err *e)
@@ -129,6 +155,8 @@ check_attributes(const struct pickle_value *args, struct err *e)
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
 		if (is_off(pickle_get(args, needed[i])))
 			return refuse(needed[i], pickle_get(args, needed[i]), "is needed", e);
+	if (check_variant(args, e) < 0)
+		return -1;
 	if (!is_off(pickle_get(args, "multi_latent_attention")) && !has_yarn(args) &&
 	    number(args, "rotary_scaling_factor", 1) > 1 && number(args, "mscale_all_dim", 0) != 0)
 		return refuse("mscale_all_dim", pickle_get(args, "mscale_all_dim"),
@@ -210,8 +238,8 @@ add_option(struct words *w, const struct opt *o, const struct pickle_value *args
 }
 
 /* Whether an attribute says nothing of the model. Without the switch Megatron-LM has as many groups
- * as heads, whatever num_query_groups says; without experts, layers after the head, latents or
- * YaRN, what is said of them has no effect; and latents have widths of their own. */
+ * as heads, whatever num_query_groups says; without experts, layers after the head, latents, linear
+ * attention or YaRN, what is said of them has no effect; and latents have widths of their own. */
 static bool
 is_idle(const struct pickle_value *args, const struct opt *o)
 {
@@ -224,6 +252,7 @@ is_idle(const struct pickle_value *args, const struct opt *o)
 		{ "mtp-num-layers", "mtp_num_layers", MODEL_IF_MTP },
 		{ "multi-latent-attention", "multi_latent_attention", MODEL_IF_LATENT },
 	};
+	bool linear = !strcmp(o->name, "linear-attention-freq") || o->tag & MODEL_IF_LINEAR;
 	static const char *const of_yarn[] = { "rotary-scaling-factor", "mscale",
 		"mscale-all-dim" };
 
@@ -234,8 +263,9 @@ is_idle(const struct pickle_value *args, const struct opt *o)
 	for (size_t i = 0; i < sizeof of_yarn / sizeof *of_yarn; i++)
 		if (!strcmp(o->name, of_yarn[i]))
 			return !has_yarn(args);
-	return !strcmp(o->name, "kv-channels") &&
-	    !is_off(pickle_get(args, "multi_latent_attention"));
+	return (linear && !find_variant(args)) ||
+	    (!strcmp(o->name, "kv-channels") &&
+		!is_off(pickle_get(args, "multi_latent_attention")));
 }
 
 /* The interpolation of positions has a switch of its own there. */
@@ -316,6 +346,34 @@ read_layout(const struct pickle_value *args, struct megatron_args *out, struct e
 	return read_count(args, "expert_tensor_parallel_size", out->tensor_ranks, &out->slices, e);
 }
 
+/* What only some sizes and options together tell. */
+static int
+check_model(const struct megatron_args *a, struct err *e)
+{
+	const struct model_config *c = &a->config;
+
+	if (c->num_experts && c->mlp_bias)
+		return err_set(
+		    e, "add_bias_linear True: biases of experts and routers, which are not read");
+	if (c->mtp_num_layers && c->position == POSITION_LEARNED)
+		return err_set(e,
+		    "position_embedding_type learned_absolute: Megatron-LM has it in no model with "
+		    "mtp_num_layers");
+	if (c->num_experts % a->expert_ranks)
+		return err_set(e,
+		    "expert_model_parallel_size %lld: does not divide num_experts %lld",
+		    (long long)a->expert_ranks, (long long)c->num_experts);
+	if (model_has_linear(c) &&
+	    (c->activation != ACTIVATION_SWIGLU || c->normalization != NORMALIZATION_RMSNORM))
+		return err_set(e,
+		    "linear_attention_freq: has the activation and the norm of the rest of the "
+		    "model, and is read with swiglu and RMSNorm alone");
+	if (a->padded_vocab_size < c->vocab_size)
+		return err_set(e, "padded_vocab_size %lld: is below vocab_size %lld",
+		    (long long)a->padded_vocab_size, (long long)c->vocab_size);
+	return 0;
+}
+
 int
 megatron_args_read(const struct pickle_value *args, struct megatron_args *out, struct err *e)
 {
@@ -336,23 +394,11 @@ megatron_args_read(const struct pickle_value *args, struct megatron_args *out, s
 	if (rc == 0)
 		rc = parse(&w, out->padded_vocab_size, &out->config, e);
 	mem_pool_release(&w.pool);
-	if (rc == 0 && out->config.num_experts && out->config.mlp_bias)
-		return err_set(
-		    e, "add_bias_linear True: biases of experts and routers, which are not read");
-	if (rc == 0 && out->config.mtp_num_layers && out->config.position == POSITION_LEARNED)
-		return err_set(e,
-		    "position_embedding_type learned_absolute: Megatron-LM has it in no model with "
-		    "mtp_num_layers");
-	if (rc == 0 && out->config.num_experts % out->expert_ranks)
-		return err_set(e,
-		    "expert_model_parallel_size %lld: does not divide num_experts %lld",
-		    (long long)out->expert_ranks, (long long)out->config.num_experts);
-	if (rc == 0 && !out->padded_vocab_size)
+	if (rc < 0)
+		return -1;
+	if (!out->padded_vocab_size)
 		out->padded_vocab_size = out->config.vocab_size;
-	if (rc == 0 && out->padded_vocab_size < out->config.vocab_size)
-		return err_set(e, "padded_vocab_size %lld: is below vocab_size %lld",
-		    (long long)out->padded_vocab_size, (long long)out->config.vocab_size);
-	return rc;
+	return check_model(out, e);
 }
 
 void

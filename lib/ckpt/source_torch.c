@@ -292,8 +292,7 @@ find_later(const struct torch_source *t, int *stage)
 	return MEGATRON_MODEL_LAYER;
 }
 
-/* The tensors, the keys of all, and cells that hold nothing yet. Names go by those in the files, as
- * the args do not tell of custom layers. */
+/* The tensors, the keys of all, and empty cells. Names go by the files: args lack custom layers. */
 static int
 make_map(struct torch_source *t, struct err *e)
 {
@@ -712,8 +711,7 @@ compare_copies(
 	    t->expert_ranks > 1 ? "expert ranks, " : "");
 }
 
-/* Some rows at a time, so that copies take little memory beside dst. Pages of the files are given
- * back now and then. */
+/* Some rows at a time, so that copies take little memory; pages are given back now and then. */
 static int
 read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
 {
@@ -740,6 +738,9 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 		    (p->copy == 0 &&
 			compare_copies(t, &part, (struct dtype_array){ out, how.dtype }, e) < 0))
 			return -1;
+		if (!p->state)
+			megatron_restore(&t->map, source_index(s, p->param), out, how.dtype,
+			    part.slice.count[0] * width);
 		t->unread += part.slice.count[0] * width * (int64_t)dtype_size(how.dtype);
 		if (t->unread < FORGET_BYTES)
 			continue;

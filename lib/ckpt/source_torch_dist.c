@@ -576,15 +576,18 @@ static int
 read_part(struct source *s, const struct source_part *p, void *dst, struct err *e)
 {
 	struct dist_source *d = (struct dist_source *)s;
-	int i = source_index(s, p->param), kind = kind_of(d, p);
+	int i = source_index(s, p->param), kind = kind_of(d, p), rc;
+	struct source_stored how;
 
 	if (source_is_idle(s, p)) {
 		memset(dst, 0, (size_t)slice_elements(&p->slice) * sizeof(float));
 		return 0;
 	}
-	if (d->flat && kind != DIST_WEIGHT)
-		return dist_read_flat(d, i, kind, &p->slice, dst, e);
-	return dist_read(d, i, kind, &p->slice, dst, e);
+	rc = d->flat && kind != DIST_WEIGHT ? dist_read_flat(d, i, kind, &p->slice, dst, e)
+					    : dist_read(d, i, kind, &p->slice, dst, e);
+	if (rc == 0 && !p->state && find_part(s, p, &how))
+		megatron_restore(&d->map, i, dst, how.dtype, slice_elements(&p->slice));
+	return rc;
 }
 
 static int

@@ -118,23 +118,17 @@ num_ranges(const struct dist_source *d)
 
 /* --- the walk --------------------------------------------------------------------------------- */
 
-/* The tensors as an implementation registers them, and the number of each among ours. */
-struct order {
-	struct megatron_map map;
-	int *ours;
-};
-
 /* The buckets of one chunk of a model rank, whose number is that in its stage, and how far they are
  * taken. */
 struct walk {
 	struct dist_source *d;
-	const struct order *order;
+	const struct megatron_map *order; /* the tensors as an implementation registers them */
 	int optimizer;
 	int64_t stage, number, chunk;
 	char stem[STEM_BYTES];
 	int bucket;
 	const struct ckpt_tensor *kind[DIST_KINDS]; /* of this bucket; all NULL after the last */
-	int64_t length, cursor;                     /* elements */
+	int64_t length, start, cursor;              /* elements; start: of the last one placed */
 };
 
 /* Opens bucket w->bucket. -1 when its kinds are not of one length. */
@@ -182,9 +176,9 @@ ranks_of(const struct dist_source *d)
 	return (struct megatron_ranks){ d->args.tensor_ranks, d->args.slices };
 }
 
-/* Places a tensor in this bucket, or where it is full in the next; out may be NULL. */
+/* Places a tensor in this bucket, or where it is full in the next, from w->start on. */
 static int
-place(struct walk *w, const struct megatron_tensor *t, struct dist_range *out)
+place(struct walk *w, const struct megatron_tensor *t)
 {
 	int64_t shape[SLICE_DIMS], n = 1;
 
@@ -198,12 +192,8 @@ place(struct walk *w, const struct megatron_tensor *t, struct dist_range *out)
 	}
 	if (n > w->length - aligned(w->cursor))
 		return -1;
-	w->cursor = aligned(w->cursor);
-	if (out) {
-		memcpy(out->bucket, w->kind, sizeof out->bucket);
-		out->start = w->cursor;
-	}
-	w->cursor += n;
+	w->start = aligned(w->cursor);
+	w->cursor = w->start + n;
 	return 0;
 }
 
@@ -270,9 +260,31 @@ place_copies(struct walk *w, bool output)
 
 	for (int k = 0; k < n && w->optimizer == 0; k++)
 		if (copy[k].virtual_stage == virtual_stage(w, w->chunk) &&
-		    copy[k].output == output && place(w, &d->map.tensor[copy[k].tensor], NULL) < 0)
+		    copy[k].output == output && place(w, &d->map.tensor[copy[k].tensor]) < 0)
 			return -1;
 	return 0;
+}
+
+/* Notes where the tensor that was placed last has those of ours that are its parts: each has its
+ * rows of a rank one after another. */
+static void
+note_ranges(const struct walk *w, int tensor)
+{
+	struct dist_source *d = w->d;
+	const struct megatron_tensor *t = &w->order->tensor[tensor];
+	int64_t ranks = megatron_num_ranks(t, ranks_of(d)), width = 1;
+
+	for (int k = 1; k < t->ndim; k++)
+		width *= t->shape[k];
+	for (int i = t->first; i < d->s.count && d->s.param[i].layer == t->layer; i++) {
+		const struct megatron_rows *r = &w->order->rows[i], *ours = &d->map.rows[i];
+		struct dist_range *out = range_of(d, w->stage, w->number, ours->tensor);
+
+		if (r->tensor != tensor)
+			continue;
+		memcpy(out->bucket, w->kind, sizeof out->bucket);
+		out->start = w->start + (r->first - ours->first) / ranks * width;
+	}
 }
 
 /* From the tensor that was registered last to the first: the copies of tables are at either end. */
@@ -283,12 +295,14 @@ place_chunk(struct walk *w)
 
 	if (place_copies(w, true) < 0)
 		return -1;
-	for (int i = d->map.count - 1; i >= 0; i--) {
-		const struct megatron_tensor *t = &w->order->map.tensor[i];
+	for (int i = w->order->count - 1; i >= 0; i--) {
+		const struct megatron_tensor *t = &w->order->tensor[i];
 
-		if (is_optimized(w, t) && is_in(w, t, w->chunk) &&
-		    place(w, t, range_of(d, w->stage, w->number, w->order->ours[i])) < 0)
+		if (!is_optimized(w, t) || !is_in(w, t, w->chunk))
+			continue;
+		if (place(w, t) < 0)
 			return -1;
+		note_ranges(w, i);
 	}
 	if (place_copies(w, false) < 0)
 		return -1;
@@ -331,18 +345,19 @@ read_kind(
     struct dist_source *d, int i, int kind, const struct slice *slice, void *dst, struct err *e)
 {
 	int tensor = d->map.rows[i].tensor, rc = 0;
+	const struct megatron_tensor *t = &d->map.tensor[tensor];
 	struct megatron_piece p = { 0 };
 	int64_t shape[SLICE_DIMS];
 
-	megatron_rank_shape(&d->map.tensor[tensor], ranks_of(d), shape);
+	megatron_rank_shape(t, ranks_of(d), shape);
 	while (rc == 0 && megatron_next(&d->map, i, ranks_of(d), slice, &p)) {
 		const struct dist_range *r = find_range(d, tensor, p.rank);
 		struct slice rows = p.param, range = { 1, { 0 }, { 0 } };
-		int64_t width = rows.ndim == 2 ? shape[1] : 1;
+		int64_t width = rows.ndim == 2 ? shape[t->ndim - 1] : 1;
 		size_t size = dtype_size(r->bucket[kind]->dtype);
 		void *bytes;
 
-		rows.start[1] -= p.tensor.start[1];
+		rows.start[1] -= p.tensor.start[t->ndim - 1];
 		rows.count[1] = rows.ndim == 2 ? width : 0;
 		range.start[0] = r->start + p.tensor.start[0] * width;
 		range.count[0] = p.tensor.count[0] * width;
@@ -439,7 +454,7 @@ prove_some(struct dist_source *d, int i, struct err *e)
 
 /* All chunks of a model rank. */
 static int
-place_rank(struct dist_source *d, const struct order *o, struct flat_id id, struct err *e)
+place_rank(struct dist_source *d, const struct megatron_map *o, struct flat_id id, struct err *e)
 {
 	int64_t ranks = id.optimizer ? width(d) : d->args.tensor_ranks;
 
@@ -464,7 +479,7 @@ place_rank(struct dist_source *d, const struct order *o, struct flat_id id, stru
 }
 
 static int
-place_all(struct dist_source *d, const struct order *o, struct err *e)
+place_all(struct dist_source *d, const struct megatron_map *o, struct err *e)
 {
 	int64_t stages = layout_size(&d->s.layout, AX_PP);
 
@@ -486,18 +501,15 @@ try_order(
 {
 	const struct megatron_model model = { &d->s.config, d->s.param, d->s.count, names,
 		d->map.tensor[0].shape[0], experts };
-	struct order o = { .ours = mem_zalloc((size_t)d->map.count, sizeof *o.ours) };
-	int rc = megatron_map_init(&o.map, &model, e);
+	struct megatron_map o;
+	int rc = megatron_map_init(&o, &model, e);
 
-	for (int i = 0; rc == 0 && i < d->s.count; i++)
-		o.ours[o.map.rows[i].tensor] = d->map.rows[i].tensor;
 	if (rc == 0)
 		rc = place_all(d, &o, e);
 	for (int i = 0; rc == 0 && i < d->s.count; i++)
 		if (!(d->s.param[i].flags & PARAM_BALANCE))
 			rc = prove_some(d, i, e);
-	megatron_map_release(&o.map);
-	free(o.ours);
+	megatron_map_release(&o);
 	return rc;
 }
 

@@ -7,6 +7,7 @@
  * their coordinates are: data ranks by layout_data_rank.
  */
 #include "lib/model/layout.h"
+#include "lib/base/int64.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -524,19 +525,11 @@ layout_layers(const struct layout *l, const struct model_config *c, int virtual_
 	}
 }
 
-/* By Euclid's algorithm; divides first, so that the product does not overflow. */
+/* Divides first, so that the product does not overflow. */
 int64_t
 layout_lcm(int64_t a, int64_t b)
 {
-	int64_t x = a, y = b;
-
-	while (y) {
-		int64_t r = x % y;
-
-		x = y;
-		y = r;
-	}
-	return a / x * b;
+	return a / int64_gcd(a, b) * b;
 }
 
 /*

@@ -736,6 +736,72 @@ there_and_back()
 	done
 }
 
+# delta NAME OPTIONS...: trains a model with linear attention for two steps and saves it
+delta()
+{
+	local save=$1
+	shift
+	mtrain -q --save "$save" --mock-data --vocab-size 61 --num-layers 4 --hidden-size 16 --num-attention-heads 4 \
+		--group-query-attention --num-query-groups 2 --ffn-hidden-size 24 --normalization RMSNorm \
+		--disable-bias-linear --position-embedding-type rope --rotary-percent 0.5 --seq-length 12 --qk-layernorm \
+		--apply-layernorm-1p --attention-output-gate --experimental-attention-variant gated_delta_net \
+		--linear-attention-freq 4 --linear-num-key-heads 2 --linear-num-value-heads 4 --linear-key-head-dim 6 \
+		--linear-value-head-dim 4 --linear-conv-kernel-dim 3 --micro-batch-size 1 --global-batch-size 1 \
+		--hidden-dropout 0 --attention-dropout 0 --eval-iters 0 --num-threads 1 --train-iters 2 --lr 1e-3 "$@" >log 2>&1
+}
+
+@test "export to Megatron-LM's formats and back: linear attention, gates" {
+	flat=--use-distributed-optimizer
+	stages='--pipeline-model-parallel-size 2'
+	tensor='--tensor-model-parallel-size 2'
+	experts='--num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 8 --moe-shared-expert-intermediate-size 6
+		--moe-shared-expert-gate'
+	for model in '' --bf16 "--bf16 $experts --untie-embeddings-and-output-weights"; do
+		rm -rf ck
+		# shellcheck disable=SC2086 # options are words
+		delta ck --swiglu $model
+		for form in torch_dist "torch_dist $tensor" "torch_dist $flat $stages $tensor" torch "torch $tensor" \
+			"torch $flat $stages $tensor"; do
+			[[ $model != *"$experts"* ]] || form="$form --expert-model-parallel-size 2"
+			rm -rf there back
+			# shellcheck disable=SC2086 # options are words
+			mckpt export -q --to $form ck there
+			mckpt import -q there back
+			mckpt diff -q ck back >diff
+			run ! grep -v '	equal	' <(tail -n +2 diff)
+			grep -q 'conv_v.weight.exp_avg_sq' back/iter_0000002/manifest.tsv
+			grep -qx 'linear-attention-freq 4' back/iter_0000002/options.conf
+			grep -qx 'linear-value-head-dim 4' back/iter_0000002/options.conf
+			grep -qx attention-output-gate back/iter_0000002/options.conf
+		done
+	done
+}
+
+@test "export names the parts of linear attention as Megatron-LM does" {
+	delta ck --swiglu
+	mckpt export -q --no-optim --to torch ck there
+	strings there/iter_0000002/mp_rank_00/model_optim_rng.pt >words
+	for name in dt_bias A_log in_proj.layer_norm_weight in_proj.weight in_proj._extra_state conv1d.weight \
+		out_norm.weight out_proj.weight; do
+		grep -q "decoder.layers.2.self_attention.$name" words
+		run ! grep -q "decoder.layers.3.self_attention.$name" words
+	done
+	mckpt export -q --no-optim ck chunks
+	strings chunks/iter_0000002/.metadata >words
+	for name in in_proj.weight.{query,key,value,z,beta,alpha} conv1d.weight.{query,key,value} \
+		in_proj._extra_state/shard_0_1 out_proj._extra_state/shard_0_1; do
+		grep -q "decoder.layers.2.self_attention.$name" words
+	done
+	[ "$(mckpt cat there decoder.layers.0.linear_attention.out_layernorm.weight)" = \
+		"$(mckpt cat ck decoder.layers.0.linear_attention.out_layernorm.weight)" ]
+	fails 1 "mckpt: --transformer-impl local: ck/iter_0000002: Megatron-LM has linear attention with transformer_engine alone" \
+		mckpt export --transformer-impl local ck local
+	rm -rf ck
+	delta ck --squared-relu
+	fails 1 "mckpt: ck/iter_0000002: Megatron-LM's args cannot express the model: linear_attention_freq: has the activation and the norm of the rest of the model, and is read with swiglu and RMSNorm alone" \
+		mckpt export ck other
+}
+
 @test "export names layers that predict later tokens as Megatron-LM does" {
 	mtrain -q --save ck --mock-data --vocab-size 61 --num-layers 2 --hidden-size 16 --num-attention-heads 4 \
 		--position-embedding-type rope --seq-length 12 --mtp-num-layers 1 --micro-batch-size 1 --global-batch-size 1 \

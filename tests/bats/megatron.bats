@@ -513,6 +513,8 @@ mckpt: $dir: tensor 'decoder.layers.mlp.linear_fc1.weight' has shape [4, 48, 16]
 	ckpt/qwen3_moe equal
 	families/ministral equal
 	families/nemotron equal
+	families/qwen3_next equal
+	families/qwen3_next equal
 	families/arcee --rope-scaling-type of the model
 	families/cohere2 --norm-without-bias of the model
 	families/deepseek_v3 --rope-original-positions of the model

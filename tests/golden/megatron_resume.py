@@ -85,9 +85,15 @@ WORDS = {
     "later": ("--mtp-num-layers 2 --mtp-loss-scaling-factor 0.3", "", ""),
     # of the rows without a next token, which the balancing loss alone counts, Megatron-LM takes token 0 for the next
     "unbalanced": ("--moe-aux-loss-coeff 0", "", ""),
+    # after words with another implementation: its names are those of Transformer Engine (megatron_engine.py)
+    "delta": ("--linear-attention-freq 2 --experimental-attention-variant gdn --linear-num-key-heads 2 --linear-num-value-heads 4"
+              " --linear-key-head-dim 6 --linear-value-head-dim 4 --linear-conv-kernel-dim 3 --attention-output-gate"
+              " --apply-layernorm-1p --qk-layernorm --rotary-percent 0.5",
+              "--transformer-impl transformer_engine", ""),
     "sinks": ("--softmax-type learnable", "", ""),
     "gradients": ("--adam-beta1 0", "", ""),  # are the first moments then, and are compared, as logits are
-    "wide": ("", "", "--wide"),  # Megatron-LM in fp64, whose rounding of sinks in fp32 is 2e-6
+    # Megatron-LM in fp64: in fp32 the rounding of sinks is 2e-6, and of gradients through the norm of linear attention 2e-5
+    "wide": ("", "", "--wide"),
 }
 SETS = [m + " fp32 " + f + layout for layout in ("", " TP2", " PP2", " TP2 PP2") for m in ("llama", "gpt2")
         for f in ("torch", "torch_dist")]
@@ -119,6 +125,7 @@ SETS += ["latent fp32 torch gradients", "latent fp32 torch yarn gradients", "lat
 SETS += ["latent bf16 torch distributed TP2", "latent bf16 torch distributed PP2", "latent bf16 torch_dist distributed"]
 SETS += ["latent fp32 torch yarn experts sigmoid groups later unbalanced gradients",
          "latent bf16 torch_dist later experts sigmoid groups distributed whole EP2"]
+SETS += ["llama fp32 torch delta", "llama fp32 torch delta weights gradients wide"]
 LIMITS = {"fp32": 1e-5, "bf16": 2e-3}
 
 

@@ -263,6 +263,7 @@ def fork_ranks(count):
 
 
 def main():
+    from megatron_engine import stand_in  # not above: a process that Megatron-LM starts has another path
     source, tokens, out = sys.argv[1:4]
     sys.argv[1:] = sys.argv[4:]
     sys.path[0] = source  # in the place of this directory, which has a megatron.py, too
@@ -278,6 +279,7 @@ def main():
     if data.wide:
         widen()
     patch()
+    stand_in()
     from megatron.training import initialize
     from megatron.training.arguments import parse_and_validate_args
     if fork_ranks(data.data_parallel_size * o.tensor_model_parallel_size * o.pipeline_model_parallel_size):

@@ -7,6 +7,18 @@
 
 enum { RUNS = 200, RANKS_MAX = 8, ELEMENTS_MAX = 1 << 14 };
 
+static void
+add_linear(struct model_config *c)
+{
+	c->normalization = NORMALIZATION_RMSNORM;
+	c->linear_attention_freq = pattern_linear.number(2);
+	c->linear_num_key_heads = between(1, 4);
+	c->linear_num_value_heads = c->linear_num_key_heads * between(1, 2);
+	c->linear_key_head_dim = between(1, 9);
+	c->linear_value_head_dim = between(1, 9);
+	c->linear_conv_kernel_dim = between(2, 4);
+}
+
 static struct model_config
 random_model(void)
 {
@@ -37,6 +49,9 @@ random_model(void)
 	}
 	c.untie_embeddings_and_output_weights = between(0, 1);
 	c.mtp_num_layers = c.position == POSITION_ROPE ? between(0, 2) : 0;
+	c.attention_output_gate = !c.qkv_bias && between(0, 1);
+	if (!c.mtp_num_layers && between(0, 1))
+		add_linear(&c);
 	return c;
 }
 
@@ -50,17 +65,18 @@ meet(struct count *n, const struct megatron_tensor *t, struct megatron_ranks ran
     const struct megatron_piece *p)
 {
 	int64_t shape[SLICE_DIMS], width, size;
-	bool matrix = t->ndim == 2;
+	bool matrix = t->ndim >= 2;
+	int last = t->ndim - 1;
 
 	megatron_rank_shape(t, ranks, shape);
-	width = matrix ? shape[1] : 1;
+	width = matrix ? shape[last] : 1;
 	size = shape[0] * width;
 	CHECK(slice_inside(&p->tensor, t->ndim, shape) && p->rank < megatron_num_ranks(t, ranks));
 	CHECK(slice_elements(&p->tensor) == slice_elements(&p->param));
 	for (int64_t r = 0; r < p->tensor.count[0]; r++)
-		for (int64_t c = 0; c < (matrix ? p->tensor.count[1] : 1); c++)
+		for (int64_t c = 0; c < (matrix ? p->tensor.count[last] : 1); c++)
 			n->met[p->rank * size + (p->tensor.start[0] + r) * width +
-			    (matrix ? p->tensor.start[1] + c : 0)]++;
+			    (matrix ? p->tensor.start[last] + c : 0)]++;
 }
 
 /* Any two boxes that are one parameter give the same as all of it. */
@@ -86,7 +102,8 @@ check_counts(const struct count *n, const struct megatron_map *m, int64_t vocab)
 {
 	for (int i = 0; i < m->count; i++) {
 		const struct megatron_tensor *t = &m->tensor[i];
-		int64_t width = t->ndim == 2 ? t->shape[1] : 1, total = t->shape[0] * width,
+		int64_t width = t->ndim >= 2 ? t->shape[t->ndim - 1] : 1,
+			total = t->shape[0] * width,
 			want = strstr(t->name, "word_emb") || strstr(t->name, "output_layer")
 		    ? vocab * width
 		    : total;

@@ -55,6 +55,22 @@ mixtral(void)
 	return c;
 }
 
+/* With linear attention in the first layer, and a gate of attention in the second. */
+static struct model_config
+delta(void)
+{
+	struct model_config c = llama();
+
+	c.linear_attention_freq = pattern_linear.number(2);
+	c.linear_num_key_heads = 2;
+	c.linear_num_value_heads = 4;
+	c.linear_key_head_dim = 6;
+	c.linear_value_head_dim = 4;
+	c.linear_conv_kernel_dim = 3;
+	c.attention_output_gate = c.apply_layernorm_1p = true;
+	return c;
+}
+
 struct fixture {
 	struct param *param;
 	int count;
@@ -254,6 +270,81 @@ test_latents(void)
 	CHECK_STR(latent_names(MEGATRON_LOCAL_DIST), local);
 }
 
+/* The tensors of the first layer before its MLP in torch_dist, with the sizes that are not 0; - for
+ * one that is stored less 1. */
+static const char *
+delta_parts(const struct model_config *c)
+{
+	static char text[2048];
+	struct param *p;
+	int n = model_params(c, &p);
+	struct megatron_map m;
+	size_t at = 0;
+	struct err e;
+
+	CHECK(megatron_map_init(&m,
+		  &(struct megatron_model){ c, p, n, MEGATRON_ENGINE, 64, MEGATRON_STACKED },
+		  &e) == 0);
+	for (int i = 0; i < m.count; i++) {
+		const struct megatron_tensor *t = &m.tensor[i];
+
+		if (t->layer != 0 || !strncmp(t->name, "mlp.", 4))
+			continue;
+		at += (size_t)snprintf(text + at, sizeof text - at, "%s", t->name);
+		for (int d = 0; d < t->ndim; d++)
+			at += (size_t)snprintf(text + at, sizeof text - at, "%c%lld", d ? 'x' : ' ',
+			    (long long)t->shape[d]);
+		at +=
+		    (size_t)snprintf(text + at, sizeof text - at, "%s\n", t->less_one ? " -" : "");
+	}
+	megatron_map_release(&m);
+	free(p);
+	return text;
+}
+
+static void
+test_delta(void)
+{
+	struct model_config c = delta();
+	struct fixture f;
+	struct err e;
+
+	CHECK(strstr(listed(&c, MEGATRON_ENGINE, 2),
+	    "self_attention.dt_bias 4x0 0 1 *\n"
+	    "self_attention.A_log 4x0 0 1 *\n"
+	    "self_attention.in_proj.layer_norm_weight 16x0 -1 1 *\n"
+	    "self_attention.in_proj.weight 64x16 0 6\n"
+	    "self_attention.conv1d.weight 40x1 0 3\n"
+	    "self_attention.out_norm.weight 4x0 -1 1 *\n"
+	    "self_attention.out_proj.weight 16x16 1 1\n"
+	    "mlp.linear_fc1.layer_norm_weight 16x0 -1 1 *\n"));
+	CHECK_STR(delta_parts(&c),
+	    "self_attention.dt_bias 4\n"
+	    "self_attention.A_log 4\n"
+	    "self_attention.in_proj.layer_norm_weight 16\n"
+	    "self_attention.in_proj.weight.query 12x16\n"
+	    "self_attention.in_proj.weight.key 12x16\n"
+	    "self_attention.in_proj.weight.value 16x16\n"
+	    "self_attention.in_proj.weight.z 16x16\n"
+	    "self_attention.in_proj.weight.beta 4x16\n"
+	    "self_attention.in_proj.weight.alpha 4x16\n"
+	    "self_attention.conv1d.weight.query 12x1x3\n"
+	    "self_attention.conv1d.weight.key 12x1x3\n"
+	    "self_attention.conv1d.weight.value 16x1x3\n"
+	    "self_attention.out_norm.weight 4 -\n"
+	    "self_attention.out_proj.weight 16x16\n");
+	c.apply_layernorm_1p = false;
+	CHECK(strstr(delta_parts(&c), "out_norm.weight 4\n"));
+	c.linear_num_key_heads = 1;
+	begin(&f, &c, MEGATRON_ENGINE, 4);
+	CHECK(megatron_check_ranks(&f.map, (struct megatron_ranks){ 2, 1 }, &e) == 0);
+	CHECK(megatron_check_ranks(&f.map, (struct megatron_ranks){ 4, 1 }, &e) < 0);
+	CHECK_STR(e.msg,
+	    "4 tensor ranks cannot share 'decoder.layers.0.self_attention.in_proj.weight': 2 is "
+	    "not a multiple of 4");
+	end(&f);
+}
+
 /* The tensors after layer 1: name, shape, cut, blocks; @ and the layer that each is placed with. */
 static const char *
 later_names(const struct model_config *c, enum megatron_later later)
@@ -372,11 +463,12 @@ pieces(const struct model_config *c, const char *name, int64_t ranks)
 	return text;
 }
 
-/* Groups of 2 query heads, key, value, of 4 rows each; gate and up of 24 rows. */
+/* Groups of 2 query heads, key, value, of 4 rows each, and 2 gates where there are any; gate and up
+ * of 24 rows; of linear attention 12, 12, 16, 16, 4 and 4 rows. */
 static void
 test_rows(void)
 {
-	const struct model_config l = llama(), m = mixtral();
+	const struct model_config l = llama(), m = mixtral(), d = delta();
 
 	CHECK_STR(pieces(&l, "self_attention.linear_q.weight", 1), "0+8>0:0,0 8+8>0:16,0 ");
 	CHECK_STR(pieces(&l, "self_attention.linear_k.weight", 1), "0+4>0:8,0 4+4>0:24,0 ");
@@ -389,6 +481,12 @@ test_rows(void)
 	CHECK_STR(pieces(&l, "mlp.linear_down.weight", 2), "0+16>0:0,0 0+16>1:0,0 ");
 	CHECK_STR(pieces(&l, "output_layer.weight", 2), "0+32>0:0,0 32+29>1:0,0 ");
 	CHECK_STR(pieces(&l, "decoder.final_layernorm.weight", 2), "0+16>0:0,0 ");
+	CHECK_STR(pieces(&d, "self_attention.linear_gate.weight", 1), "0+8>0:8,0 8+8>0:32,0 ");
+	CHECK_STR(pieces(&d, "self_attention.linear_v.weight", 2), "0+4>0:20,0 4+4>1:20,0 ");
+	CHECK_STR(pieces(&d, "linear_attention.linear_gate.weight", 1), "0+16>0:40,0 ");
+	CHECK_STR(pieces(&d, "linear_attention.linear_gate.weight", 2), "0+8>0:20,0 8+8>1:20,0 ");
+	CHECK_STR(pieces(&d, "linear_attention.linear_decay.weight", 2), "0+2>0:30,0 2+2>1:30,0 ");
+	CHECK_STR(pieces(&d, "linear_attention.conv_v.weight", 2), "0+8>0:12,0 8+8>1:12,0 ");
 	/* which two ranks share, whatever the tensor ranks */
 	CHECK_STR(pieces(&m, "mlp.experts.%d.linear_up.weight", 1), "0+10>0:10,0 10+10>1:10,0 ");
 	CHECK_STR(pieces(&m, "mlp.experts.%d.linear_down.weight", 4), "0+16>0:0,0 0+16>1:0,0 ");
@@ -421,6 +519,7 @@ main(void)
 	test_tensors();
 	test_experts();
 	test_latents();
+	test_delta();
 	test_later();
 	test_copies();
 	test_rows();

@@ -231,6 +231,11 @@ test_options(void)
 	"multi_latent_attention True, group_query_attention False, kv_lora_rank 10, " \
 	"qk_head_dim 4, qk_pos_emb_head_dim 2, v_head_dim 5"
 
+/* Linear attention of another width than by default. */
+#define LINEAR \
+	"linear_attention_freq 2, linear_num_key_heads 2, linear_num_value_heads 4, " \
+	"linear_key_head_dim 6, linear_value_head_dim 8, linear_conv_kernel_dim 3"
+
 static const struct {
 	const char *change, *line;
 } changes[] = {
@@ -264,6 +269,14 @@ static const struct {
 	{ LATENT ", qk_layernorm True, mscale 0.7, mscale_all_dim 1.2, rotary_scaling_factor 4.0",
 	    "rope-scaling-type yarn\nrope-scaling-factor 4.0\nrope-original-positions 4096\n"
 	    "yarn-beta-fast 32.0\nyarn-beta-slow 1.0\nmscale 0.7\nmscale-all-dim 1.2\n" },
+	{ "attention_output_gate True", "attention-output-gate\n" },
+	{ LINEAR ", experimental_attention_variant gdn",
+	    "linear-attention-freq 2\nlinear-num-key-heads 2\n"
+	    "linear-num-value-heads 4\nlinear-key-head-dim 6\nlinear-value-head-dim 8\n"
+	    "linear-conv-kernel-dim 3\n" },
+	{ LINEAR ", experimental_attention_variant gated_delta_net", "linear-num-key-heads 2\n" },
+	{ LINEAR ", linear_attention_type gated_delta_net", "linear-num-key-heads 2\n" },
+	{ LINEAR, "kv-channels 8\nmax-position-embeddings 64\n" },
 	{ "kv_lora_rank 32, use_rope_scaling True, rope_scaling_factor 8.0, "
 	  "rotary_scaling_factor 1.0",
 	    "rope-scaling-type llama3\nrope-scaling-factor 8.0\n" },
@@ -306,6 +319,12 @@ static const struct {
 	    "mscale_all_dim 1.0: scores of YaRN without its angles, which are not read" },
 	{ "mla_down_proj_fusion True",
 	    "mla_down_proj_fusion True: projections down to latents in one, which is not read" },
+	{ LINEAR ", experimental_attention_variant gdn2",
+	    "experimental_attention_variant 'gdn2': another attention, which is not read" },
+	{ "experimental_attention_variant gdn", "linear_attention_freq None: is needed" },
+	{ LINEAR ", experimental_attention_variant gdn, swiglu False",
+	    "linear_attention_freq: has the activation and the norm of the rest of the model, and "
+	    "is read with swiglu and RMSNorm alone" },
 	{ "softmax_type other",
 	    "--softmax-type other: must be one of vanilla, off-by-one, learnable" },
 	{ "position_embedding_type yarn",
