@@ -14,7 +14,7 @@ CLANG_FORMAT = clang-format
 MPICC    = mpicc
 OPT      = -O3 $(if $(filter x86_64,$(machine)),-march=x86-64-v3)
 CUDA     = auto
-CUDA_ARCH = 80 90a 100
+CUDA_ARCH ?= 80 90a 100
 GOLDEN   =
 -include config.mk
 
