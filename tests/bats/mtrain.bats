@@ -1145,7 +1145,7 @@ mtrain: no --gpu: 0."*" GiB a rank, in fp32" ]]
 	steps='s/.*\("lm_loss": [^,]*\),.*\("grad_norm": [^,]*\),.*/\1 \2/p'
 	[ "$(sed -n "$steps" plain.jsonl)" = "$(sed -n "$steps" m.jsonl)" ]
 	cmp {P,S}/iter_0000004/pieces-00000.safetensors
-	for _ in $(seq 100); do
+	for _ in $(seq 600); do
 		[ "$(wc -l <ranks 2>/dev/null)" = 2 ] && [ -e S/hf/iter_0000004 ] && break
 		sleep 0.1
 	done
