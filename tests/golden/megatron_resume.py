@@ -60,6 +60,7 @@ WORDS = {
     "torch_dist": ("", "--to torch_dist", "--ckpt-format torch_dist"),
     "distributed": ("--use-distributed-optimizer", "--use-distributed-optimizer", ""),
     "TP2": ("", TENSOR_2, TENSOR_2),
+    "sequence": ("", "", "--sequence-parallel"),
     "PP2": ("", STAGES_2, STAGES_2),
     "DP2": ("", "", "--data-parallel-size 2"),
     "WSD": ("--lr-decay-style WSD --lr-wsd-decay-iters 4 --lr-wsd-decay-style cosine --start-weight-decay 0.1"
@@ -126,6 +127,8 @@ SETS += ["latent bf16 torch distributed TP2", "latent bf16 torch distributed PP2
 SETS += ["latent fp32 torch yarn experts sigmoid groups later unbalanced gradients",
          "latent bf16 torch_dist later experts sigmoid groups distributed whole EP2"]
 SETS += ["llama fp32 torch delta", "llama fp32 torch delta weights gradients wide"]
+# Without sequence parallelism tensor ranks do not add up the gradients of the norm of linear attention.
+SETS += ["llama fp32 %s delta TP2 sequence" % f for f in ("torch", "torch_dist")]
 LIMITS = {"fp32": 1e-5, "bf16": 2e-3}
 
 
