@@ -90,7 +90,7 @@ WORDS = {
     "delta": ("--linear-attention-freq 2 --experimental-attention-variant gdn --linear-num-key-heads 2 --linear-num-value-heads 4"
               " --linear-key-head-dim 6 --linear-value-head-dim 4 --linear-conv-kernel-dim 3 --attention-output-gate"
               " --apply-layernorm-1p --qk-layernorm --rotary-percent 0.5",
-              "--transformer-impl transformer_engine", ""),
+              "--transformer-impl transformer_engine", "--transformer-impl transformer_engine"),
     "sinks": ("--softmax-type learnable", "", ""),
     "gradients": ("--adam-beta1 0", "", ""),  # are the first moments then, and are compared, as logits are
     # Megatron-LM in fp64: in fp32 the rounding of sinks is 2e-6, and of gradients through the norm of linear attention 2e-5
@@ -128,7 +128,8 @@ SETS += ["latent fp32 torch yarn experts sigmoid groups later unbalanced gradien
          "latent bf16 torch_dist later experts sigmoid groups distributed whole EP2"]
 SETS += ["llama fp32 torch delta", "llama fp32 torch delta weights gradients wide"]
 # Without sequence parallelism tensor ranks do not add up the gradients of the norm of linear attention.
-SETS += ["llama fp32 %s delta TP2 sequence" % f for f in ("torch", "torch_dist")]
+SETS += ["llama fp32 %s delta TP2 sequence" % f for f in ("torch", "torch_dist", "torch_dist distributed")]
+SETS += ["llama fp32 torch_dist experts delta EP2", "llama fp32 torch_dist experts shared delta"]
 LIMITS = {"fp32": 1e-5, "bf16": 2e-3}
 
 
