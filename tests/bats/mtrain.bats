@@ -114,6 +114,11 @@ fails()
 }
 
 @test "options that exclude each other, that are missing, that need each other" {
+	for option in experimental-attention-variant linear-attention-type; do
+		fails 2 "--$option: needs --linear-attention-freq (4 is usual)" --$option gdn
+		mtrain -q --config tiny.conf --mock-data --lr 1e-3 --train-iters 1 --dry-run \
+			--linear-attention-freq 2 --$option gdn >/dev/null
+	done
 	fails 2 "--bf16, --fp16 and --fp64 exclude each other: give one of them" --bf16 --fp16
 	fails 2 "--train-iters and --train-samples exclude each other: give one of them" \
 		--train-samples 8

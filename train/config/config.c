@@ -672,6 +672,21 @@ check_vocabulary(const struct train_config *c, struct err *e)
 	    : err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld", size, least);
 }
 
+/* Whoever names the kind of linear attention wants some: without layers that have it Megatron-LM
+ * ends, too. */
+static int
+check_linear(const struct train_config *c, struct err *e)
+{
+	static const char *const names[] = { "experimental-attention-variant",
+		"linear-attention-type" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (opt_foreign_given(&c->parse, names[i]) && !model_has_linear(&c->plan.model))
+			return err_set(
+			    e, "--%s: needs --linear-attention-freq (4 is usual)", names[i]);
+	return 0;
+}
+
 /* Rules about a plan that is known. */
 static void
 check_plan(struct train_config *c, int64_t world_size)
@@ -680,6 +695,7 @@ check_plan(struct train_config *c, int64_t world_size)
 	struct err e;
 
 	opt_rule(p, check_vocabulary(c, &e), &e);
+	opt_rule(p, check_linear(c, &e), &e);
 	opt_rule(p, numerics(c, &e), &e);
 	opt_rule(p, check_backend(c, &e), &e);
 	opt_rule(p, check_comparisons(c, &e), &e);
