@@ -3,9 +3,8 @@
 # one rank on the CPU
 #
 # A Llama of eight layers, the same with experts, that with Muon, and one with linear attention, in
-# fp32, 20 steps. A line for
-# each layout: how far its losses are apart, at most 1e-5, relative. RANKS: 4, or 8 where there are
-# as many GPUs.
+# fp32, 20 steps. A line for each layout: how far its losses are apart, at most 1e-5, relative.
+# RANKS: 4, or 8 where there are as many GPUs.
 # ONLY=TEXT: those whose options, of the model or the layout, have it.
 # B is the build directory. DEVICE=cpu runs the same on the CPU. With too few GPUs it says so and
 # succeeds.
