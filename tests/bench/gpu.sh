@@ -30,44 +30,9 @@ if [ "${1:-}" = --profile ]; then
 fi
 cd "$tmp"
 
-gpt="--attention-dropout 0 --hidden-dropout 0 --make-vocab-size-divisible-by 8 --vocab-size 50257"
 run="--bf16 --mock-data --lr 1e-4 --clip-grad 1 --eval-iters 0"
-llama="--swiglu --normalization RMSNorm --position-embedding-type rope --rotary-base 500000
-	--disable-bias-linear --attention-dropout 0 --hidden-dropout 0 --group-query-attention
-	--num-query-groups 8 --num-attention-heads 32"
-qwen="--swiglu --normalization RMSNorm --position-embedding-type rope --rotary-base 1000000
-	--disable-bias-linear --attention-dropout 0 --hidden-dropout 0 --group-query-attention
-	--num-query-groups 8 --num-attention-heads 16 --kv-channels 128 --qk-layernorm"
-gemma="--activation geglu --normalization RMSNorm --apply-layernorm-1p --norm-placement both
-	--position-embedding-type rope --disable-bias-linear --attention-dropout 0
-	--hidden-dropout 0 --group-query-attention --num-query-groups 4
-	--num-attention-heads 8 --kv-channels 256
-	--scale-embeddings-by-hidden-size --window-size 4096 --window-attn-skip-freq 2
-	--attn-logit-softcapping 50 --final-logit-softcapping 30"
-
-# shape NAME: the options of a workload, its steps, its name for torch_train.py with micro batch and
-# length
-shape()
-{
-	case $1 in
-	gpt2-124m) echo "$gpt --num-layers 12 --hidden-size 768 --num-attention-heads 12
-		--seq-length 1024 --micro-batch-size 64" ;;
-	gpt3-1.3b) echo "$gpt --num-layers 24 --hidden-size 2048 --num-attention-heads 16
-		--seq-length 2048 --micro-batch-size 16" ;;
-	gpt2-1.5b) echo "$gpt --num-layers 48 --hidden-size 1600 --num-attention-heads 25
-		--seq-length 1024 --micro-batch-size 16" ;;
-	llama-1b) echo "$llama --num-layers 16 --hidden-size 2048 --ffn-hidden-size 8192
-		--vocab-size 128256 --seq-length 4096 --micro-batch-size 8" ;;
-	llama-8b-8L) echo "$llama --num-layers 8 --hidden-size 4096 --ffn-hidden-size 14336
-		--vocab-size 32000 --seq-length 4096 --micro-batch-size 4
-		--untie-embeddings-and-output-weights" ;;
-	qwen3-1.7b) echo "$qwen --num-layers 28 --hidden-size 2048 --ffn-hidden-size 6144
-		--vocab-size 151936 --seq-length 4096 --micro-batch-size 8" ;;
-	gemma2-2b) echo "$gemma --num-layers 26 --hidden-size 2304 --ffn-hidden-size 9216
-		--vocab-size 256000 --seq-length 8192 --micro-batch-size 2" ;;
-	*) echo "gpu.sh: no workload '$1'" >&2; exit 2 ;;
-	esac
-}
+# shellcheck source=tests/bench/workloads
+. "$top/tests/bench/workloads"
 
 # steps NAME: as many as 20 s and then 20 steps need on an H200
 steps()

@@ -67,6 +67,9 @@ both()
 	echo "memcheck op/gemm8 cuda"
 	echo "memcheck op/grouped cuda"
 	echo "memcheck gpu/device all"
+	for tool in memcheck racecheck synccheck; do
+		echo "$tool gpu/attention 8"
+	done
 } >"$dir/jobs"
 for lane in 0 1 2 3; do
 	awk -v lane="$lane" 'NR % 4 == lane' "$dir/jobs" | checks &
