@@ -209,6 +209,7 @@ op_bin   := $(patsubst %.c,$(B)/%,$(op_src))
 unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
 gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fault_bin := $(B)/tests/faults/faults $(B)/tests/faults/replay
+preloaded := $(B)/tests/faults/shim.so $(patsubst %,$(B)/tests/parity/%.so,peers rails syncs)
 fault_obj := $(patsubst %,$(B)/%.o,$(filter-out $(patsubst $(B)/%,%.c,$(fault_bin)) \
 	tests/faults/shim.c,$(call find,c,tests/faults)))
 opened   := $(patsubst %.c,$(B)/%.so,$(call find,c,tests/opened))
@@ -248,9 +249,8 @@ $(B)/tests/lib.a: $(test_obj)
 
 # A simulator with sanitizers is built by `make SAN=address sim`: it takes minutes, and tests of
 # variants do not need it.
-tests: $(progs) $(unit_bin) $(op_bin) $(gpu_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so \
-	$(B)/tests/parity/peers.so $(B)/tests/parity/rails.so $(faulty) $(recorded) \
-	$(routed) $(placed) $(oracle) $(if $(SAN),,$(B)/sim)
+tests: $(progs) $(unit_bin) $(op_bin) $(gpu_bin) $(fuzz_bin) $(fault_bin) $(preloaded) $(faulty) \
+	$(recorded) $(routed) $(placed) $(oracle) $(if $(SAN),,$(B)/sim)
 $(unit_bin) $(op_bin) $(gpu_bin) $(fuzz_bin) $(faulty) $(recorded) $(routed) $(placed) \
 	$(unwatched): $(gives)
 $(B)/tests/unit/backend: $(opened)
@@ -304,8 +304,7 @@ $(B)/sim: $(sim_obj) $(B)/tests/sim/product.o $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(MPILIBS) -ldl $(LIBS)
 # A preloaded library sits below the program, so it is built without the variant's flags.
-$(B)/tests/faults/shim.so $(B)/tests/parity/peers.so $(B)/tests/parity/rails.so: $(B)/%.so: %.c \
-		$(B)/flags
+$(preloaded): $(B)/%.so: %.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) -std=c17 -O2 $(WARN) -MMD -MP -fPIC -shared -o $@ $<
 

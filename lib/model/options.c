@@ -119,6 +119,8 @@ step_sizes(
 	struct schedule_shape turns = layout_schedule(&plan->layout, 1, true);
 	int64_t least = at_once(plan) * (turns.num_chunks > 1 ? turns.group_size : 1);
 
+	if (opt_bad(p, "global-batch-size"))
+		return err_set(e, "--global-batch-size: has no value");
 	if (o->step_batch_size_schedule && (global || linear))
 		return err_set(e, "--step-batch-size-schedule: excludes --%s: give one of them",
 		    global ? "global-batch-size" : "rampup-batch-size");

@@ -66,6 +66,50 @@ slowest(const struct rails *r)
 	return least;
 }
 
+/* Of each rank the one that sends to it; -1: none. The caller frees. */
+static int *
+senders(const struct rails *r)
+{
+	int *from = mem_alloc((size_t)r->count, sizeof *from);
+
+	for (int i = 0; i < r->count; i++)
+		from[i] = -1;
+	for (int i = 0; i < r->count; i++)
+		if (r->rail[i].next >= 0)
+			from[r->rail[i].next] = i;
+	return from;
+}
+
+/* Whether a rank waits for a core, where it or the other end of one of its messages should run. */
+static bool
+waits_for_core(const struct rails *r, const int *from, int rank)
+{
+	const int end[] = { rank, r->rail[rank].next, from[rank] };
+
+	for (int i = 0; i < 3; i++)
+		if (end[i] >= 0 && r->rail[end[i]].cores > 0 &&
+		    r->rail[end[i]].sharing > r->rail[end[i]].cores)
+			return true;
+	return false;
+}
+
+/* The rails with those that are not judged as not measured. The caller frees the list. */
+static struct rails
+judged(const struct rails *r)
+{
+	struct rails out = *r;
+	int *from = senders(r);
+
+	out.rail = mem_alloc((size_t)r->count, sizeof *out.rail);
+	for (int i = 0; i < r->count; i++) {
+		out.rail[i] = r->rail[i];
+		if (waits_for_core(r, from, i))
+			out.rail[i].rate = 0;
+	}
+	free(from);
+	return out;
+}
+
 /* In GB/s what a rank has of its machine's ports; 0: not known. */
 static double
 port_rate(const struct rail *r)
@@ -105,6 +149,20 @@ add_ports(const struct rails *r, struct str *out)
 	    most.gigabits);
 }
 
+/* What follows the rates where some are not judged. */
+static void
+add_sharing(const struct rails *r, struct str *out)
+{
+	struct rails some = judged(r);
+	int i = 0;
+
+	while (i < r->count && some.rail[i].rate == r->rail[i].rate)
+		i++;
+	if (i < r->count)
+		str_adds(out, ", not judged where ranks share cores");
+	free(some.rail);
+}
+
 /* "measured 44.1 GB/s (least 43.6: abci012, gpu 3)" */
 static void
 add_rates(const struct rails *r, struct str *out)
@@ -117,6 +175,7 @@ add_rates(const struct rails *r, struct str *out)
 	    r->rail[least].rate);
 	add_place(r, least, out);
 	str_addc(out, ')');
+	add_sharing(r, out);
 }
 
 void
@@ -135,20 +194,6 @@ rails_words(const struct rails *r, struct str *out)
 }
 
 /* --- warnings --------------------------------------------------------------------------------- */
-
-/* Of each rank the one that sends to it; -1: none. The caller frees. */
-static int *
-senders(const struct rails *r)
-{
-	int *from = mem_alloc((size_t)r->count, sizeof *from);
-
-	for (int i = 0; i < r->count; i++)
-		from[i] = -1;
-	for (int i = 0; i < r->count; i++)
-		if (r->rail[i].next >= 0)
-			from[r->rail[i].next] = i;
-	return from;
-}
 
 /* Whether a rank and both of its neighbours are slow, as where its port is bad. */
 static bool
@@ -244,12 +289,14 @@ warn_sockets(const struct rails *r, struct str *out)
 int
 rails_warn(const struct rails *r, struct str warning[RAILS_WARNINGS])
 {
-	double middle = median(r);
+	struct rails some = judged(r);
+	double middle = median(&some);
 	int n = 0;
 
 	n += warn_sockets(r, &warning[n]);
-	n += warn_slow(r, OF_PORT, 0, &warning[n]);
+	n += warn_slow(&some, OF_PORT, 0, &warning[n]);
 	if (middle > 0)
-		n += warn_slow(r, OF_MEDIAN, middle, &warning[n]);
+		n += warn_slow(&some, OF_MEDIAN, middle, &warning[n]);
+	free(some.rail);
 	return n;
 }

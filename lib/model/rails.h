@@ -20,6 +20,7 @@ struct rail {
 	char host[PROCESS_WHERE];
 	int next;           /* the rank that it sends to; -1: none */
 	int local, sharing; /* its number on its machine, and how many ranks share its ports */
+	int cores;          /* of its machine; 0: not known */
 	double rate;        /* in GB/s, while it sends and receives as much; 0: not measured */
 	struct ports ports; /* of its machine */
 };
@@ -40,7 +41,9 @@ void rails_words(const struct rails *r, struct str *out);
  * Appends a sentence to each of the first warnings, and returns how many: rails below half of the
  * rate of their ports, of which ranks of a machine have equal parts, one each at most; rails below
  * 0.7 of the median; hosts without ports where NCCL is used. A bad port slows the ranks before and
- * after its own too, which are not named then.
+ * after its own too, which are not named then. Where the ranks of a machine outnumber its cores,
+ * rates tell how these are shared: those to and from its ranks are not judged, and rails_words says
+ * so.
  */
 int rails_warn(const struct rails *r, struct str warning[RAILS_WARNINGS]);
 

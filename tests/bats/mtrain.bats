@@ -56,6 +56,7 @@ fails()
 	fails 2 "--seq-length 16: must be at most --max-position-embeddings 8" \
 		--max-position-embeddings 8
 	fails 2 "--micro-batch-size 0: must be from 1 to 1e+15" --micro-batch-size 0
+	fails 2 "--global-batch-size 0: must be from 1 to 1e+15" --global-batch-size 0
 	fails 2 "--lr -1: must be at least 0" --lr -1
 	fails 2 "--distributed-timeout-minutes 0: must be from 0.01 to 1000000" \
 		--distributed-timeout-minutes 0

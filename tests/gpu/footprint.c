@@ -1,8 +1,10 @@
 /*
- * footprint.c - device memory that a GPU's context and communicators take outside the arenas
+ * footprint.c [HOSTS] - device memory that a GPU's context and communicators take outside arenas
  *
  * Run by mpirun with two ranks or more, a GPU each. A row for each step: what it has added to the
- * memory in use on rank 0's GPU, in MiB. The constants of lib/model/gpu.c follow from these.
+ * memory in use on rank 0's GPU, in MiB. The constants of lib/model/gpu.c follow from these. With
+ * an argument the ranks are on so many pretended hosts, between which NCCL takes the network, which
+ * is sockets of the loopback with NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -10,6 +12,9 @@
 #include "tests/gpu.h"
 #include "train/comm.h"
 #include "train/ops.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
 
 enum { BYTES = 256 << 20 };
 
@@ -20,6 +25,7 @@ struct rig {
 	struct comm *world;
 	char *memory;
 	size_t before;
+	bool apart; /* on several hosts */
 };
 
 /* Prints the row of a step. Collective, so that all ranks are there. */
@@ -79,7 +85,7 @@ communicators(struct rig *r)
 		snprintf(text, sizeof text, "communicator of %d, %d blocks", c->size, blocks[i]);
 		step(r, text);
 		collectives(r, c);
-		if (i == 1) {
+		if (i == 1 && !r->apart) {
 			CHECK(c->ops->share(COMM_HERE(c), &piece, 1, &e));
 			step(r, "  shared memory");
 		}
@@ -121,7 +127,6 @@ main(int argc, char **argv)
 	struct rig r = { .world = mpi_world(&e), .b = gpu_backend() };
 	int size;
 
-	(void)argc;
 	CHECK(r.world);
 	prog_begin(argv[0]);
 	if (!r.b || r.world->size == 1) {
@@ -129,6 +134,9 @@ main(int argc, char **argv)
 		mpi_end();
 		return 0;
 	}
+	r.apart = argc > 1;
+	if (r.apart && mpi_pretend_hosts(r.world, strtol(argv[1], NULL, 10), &e) < 0)
+		die_usage("%s", e.msg);
 	config.local_rank = mpi_local_rank(r.world, &size);
 	r.d = r.b->open(&config, &e);
 	r.st = r.d ? r.b->stream(r.d, STREAM_COMPUTE) : NULL;

@@ -3,20 +3,28 @@
 # whatever NCCL is told to use, ten steps give the same bits, and the bytes are those of mplan check
 #
 # A small Llama, and a Qwen3 with experts, in bf16. Each case of the list below, or those named,
-# runs on 2 and on 4 hosts with NCCL's settings: metrics and checkpoints must be equal. A line for
-# each says how many differ. Then one for what passes the loopback in a step, beside the plan: 3 %
-# more at most, for headers. Where four GPUs are there, 4 ranks lie on 1, 2 and 4 hosts, which are
-# compared too, but with experts between hosts. Fewer GPUs take one rank for each host, all on the
-# first GPU, since NCCL refuses two of one host there; they take turns on it, so 2 hosts have half
-# of the settings.
+# runs on several hosts with NCCL's settings and with the GPUs in either order: metrics and
+# checkpoints must be equal. A line for each says how many differ. Then one for what passes the
+# loopback in a step on 2 hosts, beside the plan: 3 % more at most, for headers; with every layer
+# recomputed and 8 micro batches 2 instances send a ninth of what 1 sends, at most. Of a larger
+# Llama the GPU's memory in use is within 1 % of the plan on all hosts.
 #
-# B is the build directory. ALL=1 takes all eight settings in place of four in which every two
-# values of two of them meet. LIMIT is the seconds that a run may take. DEVICE=cpu runs it with
-# MPI, whose bytes do not pass the loopback. Without a GPU or mpirun it says so and succeeds.
+# Four GPUs are 1, 2 and 4 hosts of 4 ranks. Two are 1 and 2 hosts of 2 ranks, and a line names what
+# is not shown. Each rank has a GPU of its own then, and all hosts are compared, but with experts
+# between hosts, which are other sums. One GPU is 2 hosts of a rank, and 4, since NCCL refuses two
+# ranks of one host there; they take turns on it.
+#
+# GPUS: as many are taken, by default all there are, of 4 at most. B is the build directory. ALL=1
+# takes eight settings in place of five in which every two values of two of them meet; 1 host has
+# two, and so have 2 hosts on one GPU. LIMIT is the seconds that a run may take. DEVICE=cpu runs it
+# with MPI: messages pass the loopback by TCP, 2 ranks with GPUS=2.
 set -u
 : "${B:=build}" "${DEVICE:=cuda}" "${LIMIT:=60}" "${ALL:=}"
-gpus=4
-[ "$DEVICE" != cuda ] || gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
+gpus=${GPUS:-4}
+if [ "$DEVICE" = cuda ]; then
+	there=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
+	[ "$gpus" -le "$there" ] || gpus=$there
+fi
 if [ "$gpus" = 0 ] || ! command -v mpirun >/dev/null; then
 	echo "skipped: hosts need a GPU and mpirun"
 	exit 0
@@ -25,19 +33,23 @@ fi
 # A network of its own keeps the bytes of other programs out.
 if [ -z "${HOSTS_INSIDE:-}" ]; then
 	export HOSTS_INSIDE=1
-	if unshare -Urn ip link set lo up >/dev/null 2>&1; then
+	for apart in -Urn -n; do
+		unshare $apart ip link set lo up >/dev/null 2>&1 || continue
 		# shellcheck disable=SC2016
-		exec unshare -Urn sh -c 'ip link set lo up && exec sh "$0" "$@"' "$0" "$@"
-	fi
-	echo "no network of its own (unshare -Urn, ip): bytes of other programs count"
+		exec unshare $apart sh -c 'ip link set lo up && exec sh "$0" "$@"' "$0" "$@"
+	done
+	echo "no network of its own (unshare, ip): bytes of other programs count"
 fi
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 \
-	OMPI_MCA_btl=^tcp OMPI_MCA_hwloc_base_binding_policy=none \
+	OMPI_MCA_hwloc_base_binding_policy=none \
 	OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
-export NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1
-export OMP_NUM_THREADS=1
-[ "$gpus" -ge 4 ] || export CUDA_VISIBLE_DEVICES=0
+export NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 OMP_NUM_THREADS=1
+if [ "$DEVICE" = cuda ]; then
+	export OMPI_MCA_btl=^tcp
+else
+	export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo
+fi
 B=$(cd "$B" && pwd) || exit 1
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -53,7 +65,15 @@ qwen="$llama --qk-layernorm --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden
 	--moe-aux-loss-coeff 0.001"
 run="--mock-data --lr 1e-3 --eval-iters 0 --log-interval 100 --deterministic-mode"
 
-# WHAT NAME OPTION...: bits or bytes, or both
+case $gpus in
+1) all=1 own='' many="2 4" ;; # ranks, one for each host where they have no GPU of their own
+2 | 3) all=2 own=yes many="1 2" ;;
+*) all=4 own=yes many="1 2 4" ;;
+esac
+[ -n "$own" ] || echo "not shown without two GPUs: one host, GPUs in reverse order"
+[ $all = 4 ] || echo "not shown without four GPUs: several hosts of several GPUs, four hosts of one"
+
+# WHAT NAME OPTION...: bits or bytes, or both; or a ninth of the bytes; or memory
 cases()
 {
 	shards=--data-parallel-sharding-strategy
@@ -65,40 +85,49 @@ bits tensor --tensor-model-parallel-size 2 --sequence-parallel
 both pipeline --pipeline-model-parallel-size 2
 bits context --context-parallel-size 2
 both experts --expert-model-parallel-size 2 $shards optim
+ninth recomputed $shards optim_grads_params --ddp-bucket-size 400000
+memory large-zero1 $shards optim
+memory large-zero3 $shards optim_grads_params
+memory large-tensor --tensor-model-parallel-size 2 --sequence-parallel
 END_OF_CASES
 }
 
-# settings HOSTS: ALGORITHM PROTOCOL CHANNELS. Gathers have no tree.
+# settings HOSTS: ALGORITHM PROTOCOL CHANNELS ORDER, the latter of the GPUs. Gathers have no tree.
 settings()
 {
 	cat <<'END_OF_SETTINGS'
-Ring Simple 1
-Ring;AllReduce:Tree LL 1
+Ring Simple 1 forward
+Ring;AllReduce:Tree LL 1 reverse
 END_OF_SETTINGS
-	[ "$1" != 2 ] || [ "$gpus" -ge 4 ] || return 0
+	[ "$1" != 1 ] && { [ "$1" != 2 ] || [ -n "$own" ]; } || return 0
 	cat <<'END_OF_SETTINGS'
-Ring LL 8
-Ring;AllReduce:Tree Simple 8
+Ring LL 8 reverse
+Ring;AllReduce:Tree Simple 8 reverse
+Ring;AllReduce:Tree LL 8 forward
 END_OF_SETTINGS
 	[ -z "$ALL" ] || cat <<'END_OF_SETTINGS'
-Ring Simple 8
-Ring LL 1
-Ring;AllReduce:Tree Simple 1
-Ring;AllReduce:Tree LL 8
+Ring Simple 8 forward
+Ring LL 1 forward
+Ring;AllReduce:Tree Simple 1 forward
 END_OF_SETTINGS
 }
 
-# choose ALGORITHM PROTOCOL CHANNELS: what NCCL reads
+# choose ALGORITHM PROTOCOL CHANNELS ORDER: what NCCL and CUDA read
 choose()
 {
 	export NCCL_ALGO="$1" NCCL_PROTO="$2" NCCL_MIN_NCHANNELS="$3" NCCL_MAX_NCHANNELS="$3" \
 		NCCL_MIN_P2P_NCHANNELS="$3" NCCL_MAX_P2P_NCHANNELS="$3"
+	case $4 in
+	forward) CUDA_VISIBLE_DEVICES=$(seq -s , 0 $((all - 1))) ;;
+	reverse) CUDA_VISIBLE_DEVICES=$(seq -s , $((all - 1)) -1 0) ;;
+	esac
+	export CUDA_VISIBLE_DEVICES
 }
 
 # ranks HOSTS: of a run on so many
 ranks()
 {
-	if [ "$gpus" -ge 4 ]; then echo 4; else echo "$1"; fi
+	if [ -n "$own" ]; then echo $all; else echo "$1"; fi
 }
 
 # train HOSTS STEPS OPTION...: false, with what it said, where it fails
@@ -134,9 +163,9 @@ compare()
 {
 	name=$1 first='' runs=0 differ=0 since=$(date +%s)
 	shift
-	for n in $([ "$gpus" -lt 4 ] || echo 1) 2 4; do
+	for n in $many; do
 		# Experts between hosts, and another number of ranks, are other sums.
-		[ "$gpus" -ge 4 ] && [ "$name" != experts ] || first=''
+		[ -n "$own" ] && [ "$name" != experts ] || first=''
 		settings "$n" >chosen
 		while read -r setting; do
 			# shellcheck disable=SC2086
@@ -154,35 +183,75 @@ compare()
 	echo "$name: $runs runs, $differ differ ($(($(date +%s) - since)) s)"
 }
 
-# sent: bytes on the loopback until now
-sent()
+# passed: bytes on the loopback of this network until now, which /sys may not tell
+passed()
 {
-	cat /sys/class/net/lo/statistics/tx_bytes
+	awk '{ sub(":", " ") } $1 == "lo" { print $10 }' /proc/net/dev
 }
 
-# measure NAME OPTION...: a step of all ranks on 2 hosts, as what 20 steps more send, beside the
-# plan
+# measure NAME OPTION...: a step of all ranks on 2 hosts, as what so many steps more send, beside
+# the plan; leaves it in the file sent
+more=40
 measure()
 {
 	name=$1 ranks=$(ranks 2)
 	shift
-	choose Ring Simple 1
-	begin=$(sent)
-	train 2 2 "$@" || { failed=1; return; }
-	middle=$(sent)
-	train 2 22 "$@" || { failed=1; return; }
+	choose Ring Simple 1 forward
+	begin=$(passed)
+	train 2 2 "$@" || { failed=1; return 1; }
+	middle=$(passed)
+	train 2 $((2 + more)) "$@" || { failed=1; return 1; }
+	echo $((($(passed) - 2 * middle + begin) / more)) >sent
 	# shellcheck disable=SC2086
 	"$B/mplan" check $model "$@" --world-size "$ranks" --gpus-per-node $((ranks / 2)) --json |
 		sed -n 's/.*"bytes_between": \([0-9]*\).*/\1/p' |
-		awk -v name="$name" -v ranks="$ranks" -v sent=$(($(sent) - 2 * middle + begin)) '
+		awk -v name="$name" -v ranks="$ranks" -v sent="$(cat sent)" '
 		{ plan += ranks * $1 }
 		END {
-			sent /= 20
 			over = plan ? 100 * (sent / plan - 1) : 100
 			printf "%s: %.0f bytes a step between 2 hosts, planned %.0f: %+.2f %%\n",
 				name, sent, plan, over
 			exit !(over >= 0 && over <= 3)
 		}' || failed=1
+}
+
+# ninth OPTION...: 2 instances against 1, of 8 micro batches whose layers are computed again 16
+# together, so that each gathers weights three times
+ninth()
+{
+	more=10
+	set -- "$@" --num-layers 32 --seq-length 32 --global-batch-size $((8 * $(ranks 2))) \
+		--recompute-granularity full --recompute-method uniform --recompute-num-layers 16
+	measure "recomputed" "$@" || return
+	one=$(cat sent)
+	measure "recomputed, 2 instances" "$@" --num-distributed-optimizer-instances 2 || return
+	awk -v one="$one" -v two="$(cat sent)" 'BEGIN {
+		printf "2 instances send 1/%.2f of what one sends\n", one / two
+		exit !(9 * two <= one)
+	}' || failed=1
+}
+
+# memory NAME OPTION...: in use on rank 0's GPU after three steps, beside the plan
+memory()
+{
+	name=$1
+	shift
+	choose Ring Simple 1 forward
+	unset NCCL_ALGO NCCL_PROTO NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_P2P_NCHANNELS \
+		NCCL_MAX_P2P_NCHANNELS
+	for n in $many; do
+		train "$n" 3 --num-layers 4 --hidden-size 4096 --ffn-hidden-size 14336 \
+			--num-attention-heads 32 --num-query-groups 8 --seq-length 4096 \
+			--vocab-size 32000 "$@" --log-memory-to-tensorboard || { failed=1; return; }
+		sed -n 's/.*"planned_bytes": \([0-9.e+]*\), "used_bytes": \([0-9.e+]*\).*/\1 \2/p' \
+			metrics | awk -v name="$name" -v hosts="$n" '
+			END {
+				apart = NR ? 100 * ($2 / $1 - 1) : 100
+				printf "%s: %d hosts, %.3f GiB in use, planned %.3f: %+.2f %%\n",
+					name, hosts, $2 / 2 ^ 30, $1 / 2 ^ 30, apart
+				exit !(apart >= -1 && apart <= 1)
+			}' || failed=1
+	done
 }
 
 failed=0
@@ -192,8 +261,14 @@ while read -r what name options; do
 	model=$llama
 	[ "$name" != experts ] || model=$qwen
 	# shellcheck disable=SC2086
-	[ "$what" = bytes ] || compare "$name" $options
+	case $what in bits | both) compare "$name" $options ;; esac
+	# By TCP ranks of one host would send too.
+	[ "$DEVICE" = cuda ] || [ "$(ranks 2)" = 2 ] || continue
 	# shellcheck disable=SC2086
-	[ "$what" = bits ] || [ "$DEVICE" != cuda ] || measure "$name" $options
+	case $what in
+	bytes | both) measure "$name" $options ;;
+	ninth) ninth $options ;;
+	memory) [ "$DEVICE" != cuda ] || [ -z "$own" ] || memory "$name" $options ;;
+	esac
 done <list
 exit $failed

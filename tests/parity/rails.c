@@ -1,9 +1,10 @@
 /*
- * rails.c - a preloaded library that shows a program the ports that a test has made, and slows a
- * rank
+ * rails.c - a preloaded library that shows a program the ports and cores that a test has made up,
+ * and slows a rank
  *
  * What lies below PORTS_DIR is looked up below the directory RAILS_PORTS of the environment. The
- * rank RAILS_SLOW waits a while before it sends LONG bytes or more.
+ * machine has RAILS_CORES cores. The rank RAILS_SLOW waits a while before it sends LONG bytes or
+ * more.
  */
 #include "lib/base/ports.h"
 
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { LONG = 1 << 20, WAIT_MS = 300 };
 
@@ -62,6 +64,16 @@ open(const char *path, int flags, ...)
 		mode = va_arg(ap, int);
 	va_end(ap);
 	return real(redirect(path, room, sizeof room), flags, mode);
+}
+
+long
+sysconf(int what)
+{
+	long (*real)(int);
+	const char *cores = getenv("RAILS_CORES");
+
+	*(void **)&real = next("sysconf");
+	return cores && what == _SC_NPROCESSORS_ONLN ? atol(cores) : real(what);
 }
 
 int

@@ -64,6 +64,7 @@ make(struct rail rail[MOST], int hosts, int inside)
 		rail[i] = (struct rail){ .next = (i + inside) % r.count,
 			.local = i % inside,
 			.sharing = inside,
+			.cores = 4 * inside,
 			.rate = 44,
 			.ports = { inside, 400 } };
 		snprintf(rail[i].host, sizeof rail[i].host, "abci%03d", i / inside);
@@ -196,6 +197,33 @@ test_all_bad(void)
 				     "50 GB/s); and 2 more", ));
 }
 
+/* Ranks of the second host wait for its cores, and so do those before and after them on the rail;
+ * the slow port of the last host is found all the same. */
+static void
+test_few_cores(void)
+{
+	struct rail rail[MOST];
+	struct rails r = make(rail, 6, 4);
+
+	rail[1].rate = rail[5].rate = rail[9].rate = 3;
+	for (int i = 4; i < 8; i++)
+		rail[i].cores = 3;
+	check_warnings(&r, WARNINGS());
+	check_words(&r,
+	    "rails: 4 ports of 400 Gb/s a host, NCCL 2.28.3; measured 44 GB/s (least 3: abci000, "
+	    "gpu 1), not judged where ranks share cores");
+	rail[22].rate = 30;
+	check_warnings(&r,
+	    WARNINGS("rails carry less than 0.7 of the median, 44 GB/s: abci005, gpu 2 (30 "
+		     "GB/s)", ));
+	for (int i = 4; i < 8; i++)
+		rail[i].cores = 4;
+	check_warnings(&r,
+	    WARNINGS(LESS_THAN_PORTS "abci001, gpu 1 (3 of 50 GB/s)",
+		"rails carry less than 0.7 of the median, 44 GB/s: abci001, gpu 1 (3 GB/s); "
+		"abci005, gpu 2 (30 GB/s)", ));
+}
+
 static void
 test_sockets(void)
 {
@@ -229,6 +257,7 @@ main(void)
 	test_good();
 	test_one_bad();
 	test_all_bad();
+	test_few_cores();
 	test_sockets();
 	test_nccl();
 	return check_done();

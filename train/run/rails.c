@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A connection is made by the first bytes; the next ones tell how many the others are. */
 enum { TIMES = 3, CONNECT = 64 << 10, LEAST = 1 << 20, MOST = 64 << 20 };
@@ -123,6 +124,7 @@ own_rail(const struct engine *e)
 
 	snprintf(r.host, sizeof r.host, "%s", mpi_host_name(world, world->rank));
 	r.local = mpi_local_rank(world, &r.sharing);
+	r.cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
 	ports_read(&r.ports, PORTS_DIR);
 	r.rate = measure(&(struct trial){ .e = e });
 	return r;
