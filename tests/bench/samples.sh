@@ -4,7 +4,7 @@
 # Five rows, with columns as in bench.sh:
 #   --sample-losses against none: CPU time of a step of training, alternating; how much it is
 #     longer by the median of the ratios
-#   mshard where of the last step of a run of SAMPLES samples, whose maps are in the cache
+#   mshard where of the last step of a run of SAMPLES samples, whose maps are in the cache: CPU time
 #   tokens per second of best-fit packing against cut with --dataloader-inter-document-masking,
 #   tokens that are no padding, over the same documents, alternating
 #   text of samples that one thread rearranges by --fim-data, per second of CPU time, beside reading
@@ -101,8 +101,8 @@ where()
 		# shellcheck disable=SC2086
 		"$B/tests/bench/usage" mshard where -q $options --step $((SAMPLES / 1024))
 	done >took
-	record "mshard where of a step of a run of $SAMPLES samples, ms; peer: none" \
-		"$(cut -f 1 took | median)" -
+	record "mshard where of a step of a run of $SAMPLES samples, CPU ms; peer: none" \
+		"$(cut -f 2 took | median)" -
 }
 
 # rate OPTION...: tokens that are no padding per CPU second
@@ -127,9 +127,9 @@ packing()
 		echo "$(cat packed) $(cat whole)" | tee -a rates | awk '{ print $1 / $2 }' >>ratio
 	done
 	awk -v ratio="$(median <ratio)" '{ p += $1; c += $2 }
-		END { printf "mtrain --sample-packing best-fit, tokens that are no padding per CPU "\
-			"second, median of ratios %s; peer: cut with the same mask of documents\t"\
-			"%.0f\t%.0f\n", ratio, p / NR, c / NR }' rates | record_rows
+		END { printf "mtrain --sample-packing best-fit, tokens that are no padding per "\
+			"CPU second, median of ratios %s; peer: cut with the same mask of "\
+			"documents\t%.0f\t%.0f\n", ratio, p / NR, c / NR }' rates | record_rows
 }
 
 # code: dataset `code` of the tree's sources, with a tokenizer that has the tokens of --fim-data
@@ -167,8 +167,9 @@ fim()
 	done | awk -v bytes="$bytes" -v tokens="$tokens" '
 		{ w += $1 - $2; o += $3 - $4 }
 		END { b = NR * 1025 * bytes / tokens
-			printf "mtrain --fim-data, text of samples, MB per CPU second of a thread; "\
-			"peer: as it is\t%.1f\t%.1f\n", b / w, b / o }' | record_rows
+			printf "mtrain --fim-data, text of samples, MB per CPU second of a "\
+				"thread; peer: as it is\t%.1f\t%.1f\n", b / w, b / o }' |
+		record_rows
 }
 
 waits()
