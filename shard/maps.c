@@ -60,6 +60,17 @@ shard_maps_load(struct maps_config *c, char **text, struct err *e)
 	return rc;
 }
 
+int64_t
+shard_maps_wanted(const struct maps_config *c, enum split which)
+{
+	int64_t count[SPLIT_COUNT];
+	struct err e;
+
+	if (parse_counts(c->num_samples, count, &e) < 0)
+		BUG("unchecked options: %s", e.msg);
+	return count[which];
+}
+
 int
 shard_maps_batches(const struct maps_config *c, struct batch_ramp *r, struct err *e)
 {

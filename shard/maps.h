@@ -39,6 +39,8 @@ struct reading_config {
 int shard_maps_load(struct maps_config *c, char **text, struct err *e);
 /* Checks what the option tables cannot, including lists of corpora; -1 is wrong usage. */
 int shard_maps_check(const struct maps_config *c, struct err *e);
+/* The samples that checked options ask a split for; -1: one epoch. */
+int64_t shard_maps_wanted(const struct maps_config *c, enum split which);
 /* The batches of the run that the options name; -1 is wrong usage. */
 int shard_maps_batches(const struct maps_config *c, struct batch_ramp *r, struct err *e);
 /* Writes the maps of every split that is present, and prints rows "split samples epochs hash

@@ -57,14 +57,15 @@ place_spans(struct masking *m, const struct mask_span *span, const char *list, s
 		int64_t begin, end;
 
 		if (s->document >= documents)
-			return err_at(e, list, 0, "document %lld: %s has %lld, counted from 0",
-			    (long long)s->document, dataset_prefix(d), (long long)documents);
+			return err_at(e, list, s->line,
+			    "document %lld: %s has %lld, counted from 0", (long long)s->document,
+			    dataset_prefix(d), (long long)documents);
 		begin = dataset_sequence_start(d, dataset_document_start(d, s->document));
 		end = dataset_sequence_start(d, dataset_document_start(d, s->document + 1));
 		if (s->count >= 0 && (s->first > end - begin || s->count > end - begin - s->first))
-			return err_at(e, list, 0, "document %lld: tokens [%lld, +%lld) of %lld",
-			    (long long)s->document, (long long)s->first, (long long)s->count,
-			    (long long)(end - begin));
+			return err_at(e, list, s->line,
+			    "document %lld: tokens [%lld, +%lld) of %lld", (long long)s->document,
+			    (long long)s->first, (long long)s->count, (long long)(end - begin));
 		m->stretch[i] = (struct stretch){ begin + s->first,
 			s->count < 0 ? end : begin + s->first + s->count };
 	}

@@ -26,7 +26,7 @@ take_number(const char **p, const char *end)
 static int
 take_line(const char *p, const char *end, struct mask_span *s)
 {
-	*s = (struct mask_span){ take_number(&p, end), 0, -1 };
+	*s = (struct mask_span){ take_number(&p, end), 0, -1, 0 };
 	if (s->document < 0)
 		return -1;
 	if (p == end)
@@ -128,6 +128,7 @@ mask_list_parse(const char *text, size_t len, const char *name, const char *corp
 			    table ? "no row of mshard where"
 				  : "must be a document, or document, first token and number of "
 				    "tokens");
+		out->span[out->count].line = line;
 		out->count += taken;
 	}
 	return 0;

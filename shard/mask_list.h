@@ -16,6 +16,7 @@
 
 struct mask_span {
 	int64_t document, first, count; /* count -1: to the end of the document */
+	long line;                      /* of the list, from 1 */
 };
 
 /* The list; free() *span. */

@@ -5,6 +5,7 @@
  * before it, the samples of a rank from the sampler, and the places of their tokens from the blend,
  * as in training. The inverse asks the maps which samples read a document, and looks for those.
  */
+#include "lib/base/int64.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "shard/shard.h"
@@ -16,6 +17,7 @@
 #include <string.h>
 
 enum { LOSSES_MAX = 1 << 30, TEXT_BYTES = 200 };
+static const int64_t steps_max = 1000000000000; /* their samples fit 64 bits */
 
 /* What is looked for, with all that is open. */
 struct job {
@@ -45,7 +47,7 @@ struct job {
 	struct sample one; /* [seq_length] */
 };
 
-/* "A" or "A-B", from 1 on. */
+/* "A" or "A-B". */
 static int
 parse_steps(const char *text, struct where_range *r, struct err *e)
 {
@@ -55,8 +57,10 @@ parse_steps(const char *text, struct where_range *r, struct err *e)
 	r->first = r->last = strtoll(text, &end, 10);
 	if (end != text && *end == '-')
 		r->last = strtoll(end + 1, &end, 10);
-	return errno || end == text || *end || r->first < 1 || r->last < r->first
-	    ? err_set(e, "--step %s: must be an iteration from 1 on, or two with - between", text)
+	return errno || end == text || *end || r->first < 1 || r->last < r->first ||
+		r->last > steps_max
+	    ? err_set(e, "--step %s: must be an iteration from 1 to %lld, or two with - between",
+		  text, (long long)steps_max)
 	    : 0;
 }
 
@@ -236,9 +240,9 @@ set_sampler(struct job *j, const struct where_point *p, int64_t batch, struct er
 	if (batch % (p->micro_batch_size * ranks))
 		return err_set(e,
 		    "iteration %lld: its %lld samples are no multiple of the micro batch of %lld "
-		    "times %lld data-parallel ranks: give --data-parallel-size",
+		    "times %lld data-parallel ranks: give %s--data-parallel-size",
 		    (long long)j->iteration, (long long)batch, (long long)p->micro_batch_size,
-		    (long long)ranks);
+		    (long long)ranks, j->c->run ? "" : "--micro-batch-size and ");
 	if (j->c->rank >= ranks)
 		return err_set(e,
 		    "--rank %lld: iteration %lld has %lld data-parallel ranks, counted "
@@ -333,6 +337,8 @@ print_readers(struct job *j, struct err *e)
 	if (j->run.reached >= 0 && j->run.reached < end)
 		end = j->run.reached;
 	last = where_run_iteration(&j->run, end) - 1;
+	if (j->run.last >= 0)
+		last = int64_min(last, j->run.last);
 	j->only = -1;
 	for (int64_t i = where_run_iteration(&j->run, j->run.start); i <= last && rc == 0; i++)
 		rc = print_iteration(j, i, e);
@@ -359,6 +365,27 @@ print_worst(struct job *j, struct err *e)
 	return rc;
 }
 
+/* The last iteration that is asked for must be one of the run. */
+static int
+check_last(const struct job *j, struct err *e)
+{
+	const struct where_config *c = j->c;
+	struct str why = { 0 };
+
+	if (j->run.last < 0 || j->steps.last <= j->run.last)
+		return 0;
+	str_addf(&why, "the run has %lld iterations", (long long)j->run.last);
+	if (!c->run)
+		str_addf(&why, " (--num-samples %s)", c->maps.num_samples);
+	if (c->step)
+		err_set(e, "--step %lld: %s", (long long)j->steps.last, why.buf);
+	else
+		err_set(e, "--sample %lld: is of iteration %lld: %s", (long long)c->sample,
+		    (long long)j->steps.last, why.buf);
+	str_release(&why);
+	return -1;
+}
+
 /* Memory for a sample, and the rows. */
 static int
 print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
@@ -368,6 +395,10 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 	int rc;
 
 	(void)which; /* training alone */
+	if (j->run.last < 0 && j->run.sampler.type == SAMPLER_SINGLE)
+		j->run.last = batch_steps(&j->run.point->ramp, 0, blend_count(b));
+	if (check_last(j, e) < 0)
+		return -1;
 	j->b = b;
 	j->out = r->out;
 	j->part = mem_alloc(n + 1, sizeof *j->part);
@@ -416,9 +447,8 @@ find_steps(struct job *j, struct str *notes, struct err *e)
 	if (c->run && where_run_order(&j->run, c->run, last, e) < 0)
 		return -1;
 	saved = j->run.point[j->run.points - 1].iteration;
-	if (c->run && j->steps.last > j->run.last)
-		return err_set(e, "--step %lld: the run has %lld iterations",
-		    (long long)j->steps.last, (long long)j->run.last);
+	if (check_last(j, e) < 0)
+		return -1;
 	if (c->run && j->steps.last > saved)
 		str_addf(notes,
 		    "iterations after %lld, of the newest checkpoint, are those of a run that "

@@ -44,7 +44,7 @@ struct where_run {
 	int points;
 	int64_t start;   /* sample of the run with which its order began */
 	int64_t reached; /* samples that its newest checkpoint had consumed; -1: none is known */
-	int64_t last;    /* its last iteration; 0: not known */
+	int64_t last;    /* its last iteration; -1: not known, or it ends with its samples */
 	struct blend_kept *kept;
 	int64_t *stage_first;
 	struct where_range *passed; /* iterations that were passed over */

@@ -246,7 +246,7 @@ where_run_read(struct where_run *r, const char *save, struct err *e)
 	int64_t *all;
 	int n = ckpt_iterations(save, &all, e), rc = n < 0 ? -1 : 0;
 
-	*r = (struct where_run){ .reached = -1 };
+	*r = (struct where_run){ .reached = -1, .last = -1 };
 	if (rc == 0)
 		r->point = mem_zalloc((size_t)n, sizeof *r->point);
 	for (int i = 0; i < n && rc == 0; i++)
@@ -271,7 +271,10 @@ where_run_order(struct where_run *r, const char *save, int64_t last, struct err 
 int
 where_run_options(struct where_run *r, const struct where_config *c, struct err *e)
 {
+	int64_t wanted = shard_maps_wanted(&c->maps, SPLIT_TRAIN);
+
 	*r = (struct where_run){ .reached = -1,
+		.last = -1,
 		.maps = c->maps,
 		.points = 1,
 		.point = mem_zalloc(1, sizeof *r->point),
@@ -282,7 +285,11 @@ where_run_options(struct where_run *r, const struct where_config *c, struct err 
 		.bos = -1 };
 	r->point->micro_batch_size = c->reading.micro_batch_size;
 	r->point->data_ranks = 1;
-	return shard_maps_batches(&c->maps, &r->point->ramp, e);
+	if (shard_maps_batches(&c->maps, &r->point->ramp, e) < 0)
+		return -1;
+	if (wanted >= 0)
+		r->last = batch_steps(&r->point->ramp, 0, wanted);
+	return 0;
 }
 
 void

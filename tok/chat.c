@@ -94,12 +94,15 @@ take_flag(const struct json_value *v, const char *key, bool needed, bool *out, s
 	return err_set(e, "'%s' must be true or false%s", key, m ? "" : ", and is missing");
 }
 
-/* A name that is misspelt would leave its text out. */
+/* A name that is misspelt or there twice would leave its text out. */
 static int
 only(const struct json_value *v, const char *const *names, struct err *e)
 {
 	for (size_t i = 0; i < v->len; i++) {
 		int k = 0;
+
+		if (json_get(v, v->item[i].key) != &v->item[i])
+			return err_set(e, "'%.40s' is there twice", v->item[i].key);
 
 		while (names[k] && strcmp(names[k], v->item[i].key))
 			k++;
@@ -143,9 +146,14 @@ fill_table(struct chat_table *t, struct err *e)
 	    take_flag(root, "strip", false, &t->strip, e) < 0)
 		return -1;
 	t->role = mem_zalloc(roles->len, sizeof *t->role);
-	for (; t->roles < roles->len; t->roles++)
-		if (take_role(&roles->item[t->roles], &t->role[t->roles], e) < 0)
+	for (; t->roles < roles->len; t->roles++) {
+		const struct json_value *role = &roles->item[t->roles];
+
+		if (json_get(roles, role->key) != role)
+			return err_set(e, "role '%.40s' is there twice", role->key);
+		if (take_role(role, &t->role[t->roles], e) < 0)
 			return -1;
+	}
 	return 0;
 }
 
@@ -360,10 +368,10 @@ read_spans(const struct chat *c, const struct json_value *text, const struct jso
 		    s->item[1].type != JSON_INT)
 			return bad(l, JSONL_BAD_SPAN, "span %zu is not [BEGIN, END]", i);
 		if (s->item[0].integer < point || s->item[1].integer < s->item[0].integer)
-			return bad(l, JSONL_BAD_SPAN,
-			    "span %zu, [%lld, %lld], begins before the end of the one before it, "
-			    "or ends before it begins",
-			    i, (long long)s->item[0].integer, (long long)s->item[1].integer);
+			return bad(l, JSONL_BAD_SPAN, "span %zu, [%lld, %lld], begins before %s%s",
+			    i, (long long)s->item[0].integer, (long long)s->item[1].integer,
+			    i ? "the end of the one before it" : "the text",
+			    ", or ends before it begins");
 		if (!walk_to(&l->text, s->item[0].integer, &point, &at))
 			return bad(l, JSONL_BAD_SPAN, "span %zu begins after the %lld characters",
 			    i, (long long)point);
@@ -443,7 +451,10 @@ find_role(const struct chat *c, const struct json_value *m, size_t i, struct cha
 		}
 	}
 	if (!role || role->type != JSON_STRING) {
-		bad(l, JSONL_BAD_CHAT, "message %zu has no role", i);
+		bad(l, JSONL_BAD_CHAT, "message %zu%s", i,
+		    m->type != JSON_OBJECT ? " is not an object"
+			: role             ? ": its role is not a string"
+					   : " has no role");
 		return NULL;
 	}
 	for (size_t k = 0; k < c->table->roles; k++)
@@ -531,7 +542,7 @@ chat_read(const struct chat *c, const char *line, size_t len, struct chat_line *
 	l->has_ids = false;
 	l->count = l->ranges = 0;
 	str_clear(&l->text);
-	j = json_parse(line, len, "line", &e);
+	j = json_parse(line, len, NULL, &e);
 	if (!j)
 		return bad(l, JSONL_SYNTAX, "%s", e.msg);
 	class = read_tree(c, json_root(j), l);

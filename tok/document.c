@@ -208,31 +208,33 @@ encode_value(struct scratch *s, int tokenizer, int key, struct part *part, struc
 	return 0;
 }
 
-/* The ids of the current line, and their marks, which are in s->mark or in the line. */
-static const uint8_t *
-chat_ids(struct scratch *s, int tokenizer, struct err *e)
+/* The ids of the current line, and their marks, which are in s->mark or in the line: none where
+ * there is no id. */
+static int
+chat_ids(struct scratch *s, int tokenizer, const uint8_t **mark, struct err *e)
 {
 	const struct chat_line *l = &s->line;
 	const struct tokenizer *t = s->plan->tokenizer[tokenizer];
+	int rc;
 
 	s->ids.count = 0;
+	*mark = l->mark;
 	if (l->has_ids)
-		return tokenizer_check_ids(t, l->id, l->count, &s->ids, e) < 0 ? NULL : l->mark;
+		return tokenizer_check_ids(t, l->id, l->count, &s->ids, e);
 	s->ids.pass = NULL; /* places need all of them */
-	if (tokenizer_encode(s->tokenizer[tokenizer], l->text.buf ? l->text.buf : "", l->text.len,
-		&s->ids, e) < 0) {
-		s->ids.pass = take_ids;
-		return NULL;
-	}
+	rc = tokenizer_encode(
+	    s->tokenizer[tokenizer], l->text.buf ? l->text.buf : "", l->text.len, &s->ids, e);
 	s->ids.pass = take_ids;
+	if (rc < 0)
+		return -1;
 	if (s->cap_marks < s->ids.count + 1) {
 		s->cap_marks = s->ids.count + s->ids.count / 2 + 1;
 		s->mark = mem_realloc(s->mark, s->cap_marks, 1);
 	}
+	*mark = s->mark;
 	if (chat_mark(t, l, &s->ids, s->mark, &s->surface) == 0)
-		return s->mark;
-	err_set(e, "the tokenizer does not give this text back; give ids by --mask-key");
-	return NULL;
+		return 0;
+	return err_set(e, "the tokenizer does not give this text back; give ids by --mask-key");
 }
 
 /* One token with its byte of the mask, if there is one. */
@@ -256,12 +258,14 @@ static int
 encode_chat(struct scratch *s, int tokenizer, struct part *part, struct err *e)
 {
 	const struct document_plan *p = s->plan;
-	const uint8_t *mark = chat_ids(s, tokenizer, e);
-	size_t n = s->ids.count, all = n + (p->bos >= 0) + (p->eod >= 0);
+	const uint8_t *mark;
+	size_t n, all;
 	uint64_t beyond;
 
-	if (!mark)
+	if (chat_ids(s, tokenizer, &mark, e) < 0)
 		return -1;
+	n = s->ids.count;
+	all = n + (p->bos >= 0) + (p->eod >= 0);
 	if (all >= INT32_MAX - 1)
 		return err_set(
 		    e, "a text of %zu tokens: at most %d fit a sequence", all, INT32_MAX - 2);

@@ -65,12 +65,17 @@ check_chat(const struct encode_config *c, struct err *e)
 	static const char *const option[] = { "", "mask-key", "segments", "spans-key",
 		"chat-format" };
 	enum chat_kind kind;
+	const char *other;
 
 	if (chat_check(&c->chat, &kind, e) < 0 || kind == CHAT_NONE)
 		return kind == CHAT_NONE ? 0 : -1;
 	if (c->json_keys.count > 1)
 		return err_set(
 		    e, "--%s: takes one of --json-keys, not %d", option[kind], c->json_keys.count);
+	other = kind == CHAT_IDS ? c->chat.mask_key : kind == CHAT_SPANS ? c->chat.spans_key : NULL;
+	if (other && !strcmp(other, c->json_keys.item[0]))
+		return err_set(
+		    e, "--%s %s: must differ from that of --json-keys", option[kind], other);
 	return c->split_sentences
 	    ? err_set(e, "--%s and --split-sentences exclude each other", option[kind])
 	    : 0;

@@ -41,7 +41,9 @@ err_at(struct err *e, const char *path, long line, const char *fmt, ...)
 
 	if (!e)
 		return -1;
-	if (line > 0)
+	if (!path)
+		e->msg[0] = '\0';
+	else if (line > 0)
 		snprintf(e->msg, sizeof e->msg, "%s:%ld: ", path, line);
 	else
 		snprintf(e->msg, sizeof e->msg, "%s: ", path);

@@ -19,8 +19,8 @@ struct err {
  * NULL. */
 int err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same after the position: "path:line: reason"; line 0 leaves the line out. Returns
- * -1. */
+/* The same after the position: "path:line: reason"; line 0 leaves the line out, and path
+ * NULL the position. Returns -1. */
 int err_at(struct err *e, const char *path, long line, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -36,7 +36,8 @@ struct json_value {
 struct json;
 struct str;
 
-/* name is for messages ("path: why"). The depth limit is 64. NULL on error. */
+/* name is for messages ("path: why"); NULL: the caller says where the text is from. The depth limit
+ * is 64. NULL on error. */
 struct json *json_parse(const char *text, size_t len, const char *name, struct err *e);
 /* The same for a text that io_read_file has read: it is parsed in place and is not needed
  * afterwards. */

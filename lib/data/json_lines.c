@@ -15,6 +15,10 @@ has_text(const char *s, size_t n)
 bool
 json_lines_next(struct json_lines *l, const char **line, size_t *len)
 {
+	static const char bom[] = "\xef\xbb\xbf";
+
+	if (l->number == 0 && l->end - l->text >= 3 && !memcmp(l->text, bom, 3))
+		l->text += 3;
 	while (l->text < l->end) {
 		const char *feed = memchr(l->text, '\n', (size_t)(l->end - l->text));
 

@@ -12,7 +12,8 @@ struct json_lines {
 	int64_t number;         /* of the line that was taken last, from 1 */
 };
 
-/* Takes the next line that has more than white space of JSON; false after the last one. */
+/* Takes the next line that has more than white space of JSON; false after the last one. A byte
+ * order mark before the first one is passed over. */
 bool json_lines_next(struct json_lines *l, const char **line, size_t *len);
 /* -1 where an object has a member that is not in the list, which NULL ends. what: "a prompt". */
 int json_lines_members(

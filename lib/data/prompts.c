@@ -79,7 +79,7 @@ add_line(struct prompts *p, const char *text, size_t len, int64_t number)
 	*out = (struct prompt){ .seed = -1, .line = number };
 	str_addf(&words, "%lld", (long long)p->count++);
 	out->id = mem_pool_strndup(&p->pool, words.buf, words.len);
-	j = json_parse(text, len, "JSON", &e);
+	j = json_parse(text, len, NULL, &e);
 	if (!j || read_line(p, json_root(j), out, &e) < 0)
 		out->wrong = mem_pool_strndup(&p->pool, e.msg, strlen(e.msg));
 	json_free(j);

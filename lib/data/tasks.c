@@ -219,7 +219,7 @@ tasks_add(struct tasks *t, const char *path, const char *text, size_t len, struc
 
 	while (json_lines_next(&l, &line, &n)) {
 		struct err why;
-		struct json *j = json_parse(line, n, "JSON", &why);
+		struct json *j = json_parse(line, n, NULL, &why);
 		struct task_item *item;
 		int rc;
 
@@ -235,6 +235,25 @@ tasks_add(struct tasks *t, const char *path, const char *text, size_t len, struc
 			return err_at(e, path, l.number, "%s", why.msg);
 		t->num_pairs += item->num_pairs;
 		t->count++;
+	}
+	return 0;
+}
+
+int
+tasks_check(const struct tasks *t, struct err *e)
+{
+	for (int k = 0; k < t->num_tasks; k++) {
+		int64_t bytes = 0, words = 0;
+
+		for (int64_t i = 0; i < t->count; i++)
+			if (t->item[i].task == k) {
+				bytes += t->item[i].bytes;
+				words += t->item[i].words;
+			}
+		if (t->task[k].type == TASK_ROLLING && (bytes == 0 || words == 0))
+			return err_set(e,
+			    "task %s: its texts have no %s, by which its perplexities are divided",
+			    t->task[k].name, bytes ? "word" : "byte");
 	}
 	return 0;
 }

@@ -61,6 +61,8 @@ struct tasks {
 /* Adds the items of a file's text; path stays the caller's. -1 with a reason that begins with file
  * and line. Zeroed tasks are empty; tasks_release frees also after a failure. */
 int tasks_add(struct tasks *t, const char *path, const char *text, size_t len, struct err *e);
+/* When all are there: what concerns a task as a whole. -1 with the task. */
+int tasks_check(const struct tasks *t, struct err *e);
 void tasks_release(struct tasks *t);
 
 #endif

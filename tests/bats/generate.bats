@@ -134,6 +134,20 @@ same() {
 	[[ $(cat cut) == *'"finish": "stop"'* && $(cat cut) != *'"text": "'*' '*'", "tokens'* ]]
 }
 
+@test "stops that cannot be are wrong usage; a byte order mark is none of the prompts" {
+	stops() {
+		run -2 "${start[@]}" --generate 5 --prompts /dev/null "${@:2}"
+		[ "${lines[0]}" = "mtrain: $1" ]
+	}
+	stops "--stop: an empty text would end every text at once" --stop 1 ''
+	stops "--stop-token-ids x: must be a whole number from 0 to 1e15" --stop-token-ids 1 x
+	stops "--stop-token-ids 500: is outside the vocabulary of 500" --stop-token-ids 499 500
+	printf '\xef\xbb\xbf{"input_ids": [8], "max_tokens": 1}\nx\n' >prompts
+	run -1 "${start[@]}" --generate 5 --prompts prompts
+	[[ ${lines[0]} == '{"id": 0, "prompt": "8", "text": " 70", '* ]]
+	[[ ${lines[1]} == '{"id": 1, "error": "line 2: not valid JSON: '* ]]
+}
+
 @test "the prompt of a file, or of standard input, is printed with what follows" {
 	printf '5 7 11 3 9 20 44\n\n' >prompt
 	[ "$("${start[@]}" --fp64 --generate 2 --prompt-file prompt)" = "5 7 11 3 9 20 44 350 5" ]

@@ -910,13 +910,11 @@ train	"*"valid	"*"sample	dataset	parts	tokens	text
 	run -0 mshard head p_text_document
 	[ "$(echo "$output" | cut -f 4)" = $'mask\n0+3\n\n0+1 3+1' ]
 	grep -q '"mask": "p_text_document_mask"' p_text_document.json
-	for line in "3:p 0:document 3: p_text_document has 3, counted from 0" \
-		"2 3 2:p 0:document 2: tokens [3, +2) of 4" \
-		"2 3:p 1:must be a document, or document, first token and number of tokens"; do
-		echo "${line%%:*}" >list
-		why=${line#*:p }
-		at=list:${why%%:*}
-		refused 1 "mshard: ${at%:0}: ${why#*:}" \
+	for line in "3:document 3: p_text_document has 3, counted from 0" \
+		"2 3 2:document 2: tokens [3, +2) of 4" \
+		"2 3:must be a document, or document, first token and number of tokens"; do
+		printf '0\n%s\n' "${line%%:*}" >list
+		refused 1 "mshard: list:2: ${line#*:}" \
 			mshard mask --force --documents list p_text_document
 	done
 	refused 2 "mshard: --documents is needed: the list of documents" mshard mask p_text_document
@@ -928,7 +926,7 @@ train	"*"valid	"*"sample	dataset	parts	tokens	text
 		mshard where --run save
 	refused 2 "mshard: only one of --step or --sample, --document and --losses is needed" \
 		mshard where --run save --step 3 --losses x
-	refused 2 "mshard: --step 4-3: must be an iteration from 1 on, or two with - between" \
+	refused 2 "mshard: --step 4-3: must be an iteration from 1 to 1000000000000, or two with - between" \
 		mshard where --run save --step 4-3
 	refused 2 "mshard: --document a: must be PREFIX:K, a document from 0 on of a dataset" \
 		mshard where --run save --document a
@@ -945,6 +943,21 @@ train	"*"valid	"*"sample	dataset	parts	tokens	text
 		--seq-length 2 --global-batch-size 1 --sample 0
 	[ "${lines[0]}" = "$(printf 'iteration\trank\tmicro_batch\tsample\tcorpus\tdocument\tsequence\tfirst\tcount\tat\ttrained')" ]
 	[[ "${lines[1]}" == "1	0	0	0	w_text_document	0	0	"[02]"	3	0	2" ]]
+	# What the run does not have, of samples that are named and of one epoch.
+	where=(mshard where --data-path w_text_document --split 1,0,0 --seq-length 2
+		--global-batch-size 2 --micro-batch-size 2)
+	refused 1 "mshard: --step 2: the run has 1 iterations (--num-samples 3,0,0)" \
+		"${where[@]}" --num-samples 3,0,0 --step 2
+	refused 1 "mshard: --sample 2: is of iteration 2: the run has 1 iterations (--num-samples 3,0,0)" \
+		"${where[@]}" --num-samples 3,0,0 --sample 2
+	refused 1 "mshard: --step 5000000000: the run has 1 iterations (--num-samples all,all,all)" \
+		"${where[@]}" --step 5000000000
+	refused 2 "mshard: --step 5000000000000: must be an iteration from 1 to 1000000000000, or two with - between" \
+		"${where[@]}" --step 5000000000000
+	run -0 "${where[@]}" --num-samples 3,0,0 --document w_text_document:0
+	[ "$(echo "$output" | cut -f 1 | sort -u | tr '\n' ' ')" = "1 iteration " ]
+	fails 1 "mshard: iteration 1: its 2 samples are no multiple of the micro batch of 3 times 1 data-parallel ranks: give --micro-batch-size and --data-parallel-size" \
+		"${where[@]}" --micro-batch-size 3 --step 1
 	echo "1 2 3" >list
 	refused 1 "mshard: list: --corpus: is for a table of mshard where, which begins with the word iteration" \
 		mshard mask --documents list --corpus w_text_document w_text_document

@@ -814,11 +814,21 @@ chat_line()
 	chat_line "--mask-key m" '{"text": [999], "m": [1]}' "refused: id 999 is outside the vocabulary of 261"
 	chat_line "--mask-key m" '{"text": [1]}' "missing-key: no member 'm'"
 	chat_line "--mask-key m" '{"text": "a", "m": [1]}' "wrong-type: 'text' is not a list"
+	# A list without an id is a document without a token, as an empty text is.
+	printf '%s\n' '{"text": [], "m": []}' '{"text": [7], "m": [1]}' >line
+	run -0 mtok -q -o w --tokenizer-type GPT2BPETokenizer --vocab-file vocab.json \
+		--merge-file merges.txt --mask-key m line
+	run -0 mshard info w_text_document
+	[[ $output == *"	empty_documents	1"*"	tokens	1"* ]]
 	chat_line "--segments" '{"text": [{"text": "a"}]}' 'bad-chat: segment 0 is not {"text": STRING, "train": BOOL}'
 	chat_line "--spans-key s" '{"text": "abc", "s": [[1, 2], [0, 1]]}' "bad-span: span 1, [0, 1], begins before the end of the one before it, or ends before it begins"
+	chat_line "--spans-key s" '{"text": "abc", "s": [[-1, 2]]}' "bad-span: span 0, [-1, 2], begins before the text, or ends before it begins"
 	chat_line "--spans-key s" '{"text": "\u00e9\u00e9", "s": [[1, 3]]}' "bad-span: span 0 ends after the 2 characters"
 	chat_line "--spans-key s" '{"text": "abc", "s": [[1]]}' "bad-span: span 0 is not [BEGIN, END]"
 	chat_line "--chat-format f" '{"text": []}' "bad-chat: a conversation without a message"
+	chat_line "--chat-format f" '{"text": ["u"]}' "bad-chat: message 0 is not an object"
+	chat_line "--chat-format f" '{"text": [{"content": ""}]}' "bad-chat: message 0 has no role"
+	chat_line "--chat-format f" '{"text": [{"role": 1, "content": ""}]}' "bad-chat: message 0: its role is not a string"
 	chat_line "--chat-format f" '{"text": [{"role": "x", "content": ""}]}' "bad-chat: message 0: f has no role 'x'"
 	chat_line "--chat-format f" '{"text": [{"role": "u", "content": null}]}' "bad-chat: message 0: its content is not a string"
 	chat_line "--chat-format f" '{"text": [{"role": "u", "content": "", "name": "n"}]}' "bad-chat: message 0 has a member 'name'; --chat-ignore leaves it out"
@@ -833,11 +843,17 @@ chat_line()
 	echo '{"roles": {"u": {"before": "", "train": true}}}' >g
 	refused 2 "mtok: g: role 'u': 'after' must be a string, and is missing" \
 		$chat -o z --chat-format g line
+	echo '{"roles": {"u": {"before": "", "before": "a", "after": "", "train": true}}}' >g
+	refused 2 "mtok: g: role 'u': 'before' is there twice" $chat -o z --chat-format g line
+	echo '{"roles": {"u": {"before": "", "after": "", "train": true}, "u": {}}}' >g
+	refused 2 "mtok: g: role 'u' is there twice" $chat -o z --chat-format g line
 	echo '{"roles": {}, "stop": 1}' >g
 	refused 2 "mtok: g: 'stop' is no member of a chat format" $chat -o z --chat-format g line
 	refused 2 "mtok: --mask-key, --spans-key, --segments and --chat-format exclude each other: they are four forms of a line" \
 		$chat -o z --segments --spans-key s line
 	refused 2 "mtok: --allow-control needs --chat-format" $chat -o z --allow-control line
+	refused 2 "mtok: --mask-key text: must differ from that of --json-keys" \
+		$chat -o z --mask-key text line
 	refused 2 "mtok: --segments: takes one of --json-keys, not 2" \
 		$chat -o z --segments --json-keys a b --input line
 	# A tokenizer that leaves blanks out has no place for its tokens.

@@ -40,6 +40,11 @@ refused() {
 		--eval-max-length 8
 	pair "$(printf 'x y %.0s' $(seq 40))" b >lines
 	refused "lines:1: a request of 122 tokens: must be at most --seq-length 64, or give --eval-max-length to cut it"
+	echo '{"task": "r", "id": 0, "type": "loglikelihood_rolling", "text": ""}' >lines
+	refused "--eval-tasks: task r: its texts have no byte, by which its perplexities are divided"
+	printf 'x\n' >lines
+	run -1 --separate-stderr "${tasks[@]}"
+	[[ $stderr == "mtrain: lines:1: not valid JSON: "* ]]
 	: >lines
 	refused "--eval-tasks: the files have no line"
 }
@@ -63,7 +68,7 @@ lls() {
 }
 
 @test "the beginning of text, the length that is read, and several files" {
-	pair 'the river' ' of stone' >lines
+	{ printf '\xef\xbb\xbf' && pair 'the river' ' of stone'; } >lines
 	run -0 "${tasks[@]}"
 	[[ $output == *" task t at iteration 0 | samples: 1 | acc: 0.0000 | perplexity: "* ]]
 	auto=$(lls)

@@ -1,10 +1,10 @@
 #!/bin/sh
-# samples.sh - what is known of samples, and what it costs
+# samples.sh - what is known of samples, and what it costs; appends to results.tsv
 #
-# Five rows:
-#   --sample-losses against none: CPU time of a step of training, alternating, median of the
-#     ratios
-#   mshard where of the last step of a run of SAMPLES samples, whose maps are in the cache
+# Five rows, with columns as in bench.sh:
+#   --sample-losses against none: CPU time of a step of training, alternating; how much it is
+#     longer by the median of the ratios
+#   mshard where of the last step of a run of SAMPLES samples, whose maps are in the cache: CPU time
 #   tokens per second of best-fit packing against cut with --dataloader-inter-document-masking,
 #   tokens that are no padding, over the same documents, alternating
 #   text of samples that one thread rearranges by --fim-data, per second of CPU time, beside reading
@@ -15,8 +15,9 @@
 set -eu
 : "${ONLY:=losses where packing fim waits}" "${B:=build}" "${SAMPLES:=100000000}" "${PAIRS:=5}"
 B=$(cd "$B" && pwd)
-top=$(pwd)
 PATH=$B:$PATH
+# shellcheck source=tests/bench/record
+. tests/bench/record
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
@@ -75,9 +76,11 @@ losses()
 		echo "$(cat with) $(cat without) $(cat once)" >>all
 		tail -n 1 all | awk '{ print ($1 - $3) / ($2 - $3) }' >>ratio
 	done
-	awk '{ w += $1 - $3; o += $2 - $3 } END { printf "losses of samples, CPU ms of a step, "\
-		"with and without\t%.1f\t%.1f\t", w / NR / 40, o / NR / 40 }' all
-	median <ratio | awk '{ printf "%+.2f %%\n", 100 * ($1 - 1) }'
+	longer=$(median <ratio | awk '{ printf "%+.2f %%", 100 * ($1 - 1) }')
+	awk -v longer="$longer" '{ w += $1 - $3; o += $2 - $3 }
+		END { printf "mtrain --sample-losses, CPU ms of a step, median of ratios %s; "\
+			"peer: without\t%.1f\t%.1f\n", longer, w / NR / 40, o / NR / 40 }' all |
+		record_rows
 }
 
 where()
@@ -98,8 +101,8 @@ where()
 		# shellcheck disable=SC2086
 		"$B/tests/bench/usage" mshard where -q $options --step $((SAMPLES / 1024))
 	done >took
-	cut -f 1 took | median |
-		awk -v n="$SAMPLES" '{ printf "where of a step of %d samples, ms\t%s\n", n, $1 }'
+	record "mshard where of a step of a run of $SAMPLES samples, CPU ms; peer: none" \
+		"$(cut -f 2 took | median)" -
 }
 
 # rate OPTION...: tokens that are no padding per CPU second
@@ -123,9 +126,10 @@ packing()
 		rate --dataloader-inter-document-masking >whole
 		echo "$(cat packed) $(cat whole)" | tee -a rates | awk '{ print $1 / $2 }' >>ratio
 	done
-	awk '{ p += $1; c += $2 } END { printf "packed and cut documents, tokens per CPU second\t"\
-		"%.0f\t%.0f\t", p / NR, c / NR }' rates
-	median <ratio
+	awk -v ratio="$(median <ratio)" '{ p += $1; c += $2 }
+		END { printf "mtrain --sample-packing best-fit, tokens that are no padding per "\
+			"CPU second, median of ratios %s; peer: cut with the same mask of "\
+			"documents\t%.0f\t%.0f\n", ratio, p / NR, c / NR }' rates | record_rows
 }
 
 # code: dataset `code` of the tree's sources, with a tokenizer that has the tokens of --fim-data
@@ -163,8 +167,9 @@ fim()
 	done | awk -v bytes="$bytes" -v tokens="$tokens" '
 		{ w += $1 - $2; o += $3 - $4 }
 		END { b = NR * 1025 * bytes / tokens
-			printf "text of samples, MB per CPU second of a thread, rearranged and as "\
-			"it is\t%.1f\t%.1f\n", b / w, b / o }'
+			printf "mtrain --fim-data, text of samples, MB per CPU second of a "\
+				"thread; peer: as it is\t%.1f\t%.1f\n", b / w, b / o }' |
+		record_rows
 }
 
 waits()
@@ -179,8 +184,9 @@ waits()
 		--num-threads 1 --metrics-file m.jsonl >log
 	sed -n 's/.*"seconds": \([^,]*\), "data_wait_seconds": \([^,}]*\).*/\1 \2/p' \
 		m.jsonl | awk 'NR > 1 { s += $1; w += $2 }
-			END { printf "waits for rearranged samples, s of steps, share"\
-				"\t%.3f\t%.4f %%\n", s, 100 * w / s }'
+			END { printf "codeparrot-small with --fim-data, s of steps; peer: "\
+				"those in which they wait for samples\t%.3f\t%.5f\n", s, w }' |
+		record_rows
 }
 
 for row in $ONLY; do

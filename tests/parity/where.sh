@@ -104,6 +104,7 @@ wrong()
 	grep -qF -e "$text" log || fail "no such line for $*: $text"
 }
 wrong "--step 47: the run has 46 iterations" --run save --step 47
+wrong "--sample 400: is of iteration 59: the run has 46 iterations" --run save --sample 400
 wrong "--sample 9: is of iteration 3" --run save --step 30 --sample 9
 wrong "--rank 4: iteration 30 has 4 data-parallel ranks, counted from 0" --run save --step 30 \
 	--rank 4

@@ -27,10 +27,12 @@ import tempfile
 
 import lmeval_export
 
-os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false",
+                  OMP_NUM_THREADS="1")
+# As in tests/run.sh: ranks that wait leave their core to others.
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
        "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_ess_singleton_isolated": "1",
-       "OMP_NUM_THREADS": "1"}
+       "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
 POSITIONS, WORDS = 64, (
     "the of and a to in is model river stone night 3.14 (a+b) naïve don't answer: Tokyo 東京 の"
     " 夜は静かです。 川　石 日本語 それから e\u0301 Ω 🙂 U.S. well-known \u2003 x=1; return").split(" ")

@@ -42,7 +42,7 @@ test_wrong(void)
 	static const struct {
 		const char *text, *why;
 	} cases[] = {
-		{ "{", "JSON: " },
+		{ "{", "not valid JSON: " },
 		{ "[]", "must be an object" },
 		{ "{}", "task: must be a string" },
 		{ "{\"task\": \"a b\"}", "task: must be a word without blanks" },
@@ -78,6 +78,31 @@ test_wrong(void)
 		snprintf(want, sizeof want, "f:%d: %s", cases[i].text[0] == '{' && i == 7 ? 2 : 1,
 		    cases[i].why);
 		CHECK(!strncmp(e.msg, want, strlen(want)));
+		tasks_release(&t);
+	}
+}
+
+/* Perplexities of a task divide by all bytes and words of its texts. */
+static void
+test_whole(void)
+{
+	static const struct {
+		const char *text, *why;
+	} cases[] = {
+		{ ROLLING("\"text\": \"\"") ROLLING("\"text\": \"a\""), NULL },
+		{ PAIR("1") ROLLING("\"text\": \"\""),
+		    "task r: its texts have no byte, by which its perplexities are divided" },
+		{ ROLLING("\"text\": \"a\", \"words\": 0"),
+		    "task r: its texts have no word, by which its perplexities are divided" },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct tasks t = { 0 };
+		struct err e = { "" };
+
+		CHECK(tasks_add(&t, "f", cases[i].text, strlen(cases[i].text), &e) == 0);
+		CHECK(tasks_check(&t, &e) == (cases[i].why ? -1 : 0));
+		CHECK(!cases[i].why || !strcmp(e.msg, cases[i].why));
 		tasks_release(&t);
 	}
 }
@@ -136,6 +161,7 @@ int
 main(void)
 {
 	test_lines();
+	test_whole();
 	test_wrong();
 	test_scores();
 	test_spaces();

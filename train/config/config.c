@@ -719,6 +719,7 @@ train_check(struct train_config *c, int64_t world_size, struct err *e)
 	check_alone(c);
 	opt_rule(p, train_open_tokenizer(c, &why), &why);
 	opt_rule(p, train_check_fim(c, &why), &why);
+	opt_rule(p, train_read_stops(c, &why), &why);
 	if (resolve(c, world_size) == 0) {
 		apply(c);
 		check_plan(c, world_size);

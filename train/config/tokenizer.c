@@ -67,3 +67,23 @@ train_check_fim(const struct train_config *c, struct err *e)
 	fim_free(f);
 	return f ? 0 : -1;
 }
+
+int
+train_read_stops(struct train_config *c, struct err *e)
+{
+	const struct opt_list *texts = &c->o.stop, *ids = &c->o.stop_token_ids;
+	int64_t n = c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : INT64_MAX;
+
+	for (int i = 0; i < texts->count; i++)
+		if (!*texts->item[i])
+			return err_set(e, "--stop: an empty text would end every text at once");
+	c->stop_ids = mem_pool_alloc(&c->parse.pool, (size_t)ids->count, sizeof *c->stop_ids);
+	if (opt_numbers("stop-token-ids", ids, 0, c->stop_ids, e) < 0)
+		return -1;
+	for (int i = 0; i < ids->count; i++)
+		if (c->stop_ids[i] >= n)
+			return err_set(e,
+			    "--stop-token-ids %lld: is outside the vocabulary of %lld",
+			    (long long)c->stop_ids[i], (long long)n);
+	return 0;
+}

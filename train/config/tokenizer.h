@@ -11,6 +11,8 @@
 int train_open_tokenizer(struct train_config *c, struct err *e);
 /* That --fim-data has text to rearrange, and a tokenizer with its tokens. */
 int train_check_fim(const struct train_config *c, struct err *e);
+/* Reads --stop-token-ids, which must be of the tokenizer, and checks --stop. */
+int train_read_stops(struct train_config *c, struct err *e);
 /* True when the line names a tokenizer that is not open, for an error: what depends on it is not
  * known. */
 bool train_lacks_tokenizer(const struct train_config *c);

@@ -85,7 +85,8 @@ struct train_config {
 	struct tokenizer *tokenizer; /* NULL: none given */
 	int64_t eod;                 /* -1: none */
 	int64_t train_iters;
-	int64_t *skips; /* --iterations-to-skip, in the order of the list */
+	int64_t *skips;    /* --iterations-to-skip, in the order of the list */
+	int64_t *stop_ids; /* --stop-token-ids */
 	struct spike_rule spikes;
 	enum start start;
 	/* configuring failed on a tracker or checkpoint that does not open, which is not wrong

@@ -327,6 +327,7 @@ task_requests_open(
 	const struct opt_list *files = &c->o.eval_tasks;
 	size_t s = (size_t)c->plan.shape.seq_length;
 	struct encoder n;
+	struct err why;
 	int rc = 0;
 
 	*r = (struct task_requests){ .one = { mem_alloc(s, 4), mem_alloc(s, 4), mem_alloc(s, 4),
@@ -337,6 +338,8 @@ task_requests_open(
 		return -1;
 	if (r->tasks.count == 0)
 		return err_set(err, "--eval-tasks: the files have no line");
+	if (tasks_check(&r->tasks, &why) < 0)
+		return err_set(err, "--eval-tasks: %s", why.msg);
 	rc = encoder_init(&n, c, err);
 	for (int64_t i = 0; rc == 0 && i < r->tasks.count; i++)
 		rc = add_item(r, &n, &r->tasks.item[i], err);

@@ -110,16 +110,11 @@ take_prompts(struct requests *r, struct err *err)
 int
 requests_read(struct requests *r, const struct train_config *c, struct comm *world, struct err *err)
 {
-	const struct opt_list *stop = &c->o.stop_token_ids;
 	size_t len = 0;
 	int rc = 0;
 
-	*r = (struct requests){ .c = c,
-		.worker = tokenizer_worker_new(c->tokenizer),
-		.stop = mem_alloc((size_t)stop->count + 1, sizeof *r->stop) };
-	if (opt_numbers("stop-token-ids", stop, 0, r->stop, err) < 0)
-		rc = -1;
-	else if (!world || world->rank == 0)
+	*r = (struct requests){ .c = c, .worker = tokenizer_worker_new(c->tokenizer) };
+	if (!world || world->rank == 0)
 		rc = read_text(c, &r->text, &len, err);
 	if (world)
 		rc = agree_bytes(world, rc, &r->text, &len, err);
@@ -144,7 +139,6 @@ requests_release(struct requests *r)
 	free(r->item);
 	prompts_release(&r->prompts);
 	tokenizer_worker_free(r->worker);
-	free(r->stop);
 	free(r->text);
 	*r = (struct requests){ 0 };
 }
@@ -176,7 +170,7 @@ is_stop(const struct requests *r, int64_t id)
 	if (id == r->c->eod)
 		return true;
 	for (int i = 0; i < r->c->o.stop_token_ids.count; i++)
-		if (r->stop[i] == id)
+		if (r->c->stop_ids[i] == id)
 			return true;
 	return false;
 }

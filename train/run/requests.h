@@ -29,8 +29,7 @@ struct requests {
 	struct prompts prompts;
 	const struct train_config *c;
 	struct tokenizer_worker *worker;
-	int64_t *stop; /* --stop-token-ids */
-	char *text;    /* what was read */
+	char *text; /* what was read */
 };
 
 /* Collective; world NULL: this process alone reads, for a plan. The tokenizer must be open. A
