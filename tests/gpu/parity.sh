@@ -1,15 +1,18 @@
 #!/bin/sh
-# parity.sh - training on the GPU follows the CPU, repeats itself bit by bit, resumes, and does the
-# same on two GPUs
+# parity.sh [one] [two] - training on the GPU follows the CPU, repeats itself bit by bit, resumes, and
+# does the same on two GPUs
 #
-# Made-up data, and for what documents and corpora are asked for two small datasets. Two ranks on
-# two GPUs communicate by NCCL; with fewer GPUs visible that part is skipped.
+# Made-up data, and for what documents and corpora are asked for two small datasets. `one` is what a
+# rank shows alone; `two` are two ranks, which communicate by NCCL, beside one; both by default. On
+# a single GPU the two are ranks of two pretended hosts, which take turns on it and exchange by
+# sockets of the loopback.
 #
 # B is the build directory; nothing else of the tree is needed. DEVICE=cpu runs the same comparisons
 # on the CPU, with 16-bit types against themselves. Without a GPU it says so and succeeds.
 set -eu
 : "${B:=build}"
 device=${DEVICE:-cuda}
+parts=${*:-one two}
 if [ "$(id -u)" = 0 ]; then
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
@@ -35,13 +38,19 @@ qwen3_next="$llama --linear-attention-freq 2 --linear-num-key-heads 2 --linear-n
 	--linear-key-head-dim 32 --linear-value-head-dim 24 --attention-output-gate --qk-layernorm
 	--rotary-percent 0.5 --apply-layernorm-1p"
 
+# part NAME: whether it is asked for
+part()
+{
+	case " $parts " in *" $1 "*) ;; *) return 1 ;; esac
+}
+
 # train NAME OPTIONS...: one run; its metrics go to $dir/NAME, its words to $dir/NAME.log
 train()
 {
 	name=$1
 	shift
 	# shellcheck disable=SC2086
-	${launch:-} "$B/mtrain" $common $data --metrics-file "$dir/$name" "$@" \
+	${launch:-} "$B/mtrain" $common $data ${launch:+${apart:-}} --metrics-file "$dir/$name" "$@" \
 		>"$dir/$name.log" 2>&1 || {
 		rc=$?
 		[ "$rc" = "${want:-0}" ] ||
@@ -113,6 +122,7 @@ family()
 	train "$family-cpu" "$@" --backend cpu
 	train "$family" "$@" --backend "$device"
 	near "$family" "$family-cpu" 1e-5
+	part one || return 0
 	train "$family-fast" "$@" --backend "$device" --bf16
 	near "$family-fast" "$family-cpu" 1e-2
 	train "$family-bf16" "$@" --backend "$device" --bf16 --deterministic-mode
@@ -164,6 +174,7 @@ narrow()
 	set -- "$@" --fp8-amax-history-len 4
 	train "$family" "$@"
 	near "$family" "$family-cpu" 1e-2
+	part one || return 0
 	for how in "" --no-cuda-graphs; do
 		# shellcheck disable=SC2086
 		train "$family-again" "$@" $how
@@ -207,14 +218,24 @@ documents()
 	train "$family-documents" "$@" --backend "$device"
 	near "$family-documents" "$family-documents-cpu" 1e-5
 	near_corpora "$family-documents" "$family-documents-cpu" 1e-5
+	part one || return 0
 	train "$family-documents-bf16" "$@" --backend "$device" --bf16
 	near "$family-documents-bf16" "$family-documents-cpu" 1e-2
 	near_corpora "$family-documents-bf16" "$family-documents-cpu" 1e-2
 }
 
+# needs RESULT FUNCTION NAME OPTIONS...: calls it where one rank has not made the result yet
+needs()
+{
+	result=$1
+	shift
+	[ -e "$dir/$result" ] || "$@"
+}
+
 # two NAME OPTIONS...: two ranks against one, and against themselves
 two()
 {
+	needs "$1" family "$@"
 	family=$1
 	shift
 	launch="mpirun -np 2"
@@ -268,6 +289,7 @@ two()
 # narrow_two NAME OPTIONS...: 8-bit operands of two ranks against those of one, and of themselves
 narrow_two()
 {
+	needs "$1-fp8" narrow "$@"
 	family=$1-fp8
 	shift
 	launch="mpirun -np 2"
@@ -314,6 +336,7 @@ two_expert_matrices()
 # against one rank, against themselves, and resumed; in rounds, sharded, and as tensor ranks
 two_experts()
 {
+	needs "$1" family "$@"
 	family=$1-experts
 	one=$1
 	shift
@@ -380,6 +403,7 @@ matrices()
 	train "$family-cpu" "$@" --backend cpu
 	train "$family" "$@" --backend "$device"
 	near "$family" "$family-cpu" 1e-4
+	part one || return 0
 	train "$family-bf16" "$@" --backend "$device" --bf16 --deterministic-mode
 	near "$family-bf16" "$family-cpu" 1e-2
 	train "$family-plain" "$@" --backend "$device" --bf16 --deterministic-mode --no-cuda-graphs
@@ -389,6 +413,7 @@ matrices()
 # two_matrices NAME OPTIONS...: two ranks that share matrices, or have whole ones, against one
 two_matrices()
 {
+	needs "$1-muon" matrices "$@"
 	family=$1-muon
 	shift
 	launch="mpirun -np 2"
@@ -404,66 +429,118 @@ two_matrices()
 	launch=
 }
 
+# alone: what one rank shows
+alone()
+{
+	# shellcheck disable=SC2086
+	family llama $llama
+	# shellcheck disable=SC2086
+	family gpt2 $gpt2
+	# shellcheck disable=SC2086
+	family mixtral $mixtral
+	# shellcheck disable=SC2086
+	family qwen3-moe $qwen3_moe
+	# shellcheck disable=SC2086
+	family qwen3-next $qwen3_next
+	# Experts that drop a part of the rows of a choice.
+	# shellcheck disable=SC2086
+	for to in cpu "$device"; do
+		train mixtral-full-"$to" $mixtral --moe-expert-capacity-factor 1 --backend "$to"
+	done
+	near mixtral-full-"$device" mixtral-full-cpu 1e-5
+	if [ -n "$fp8" ]; then
+		# shellcheck disable=SC2086
+		narrow llama $llama
+		# shellcheck disable=SC2086
+		narrow gpt2 $gpt2
+	fi
+	if [ -n "$experts" ]; then
+		# shellcheck disable=SC2086
+		narrow mixtral $mixtral
+		# shellcheck disable=SC2086
+		for to in cpu "$device"; do
+			train mixtral-blocks-"$to" $mixtral --hidden-size 128 --moe-ffn-hidden-size 192 \
+				--moe-shared-expert-intermediate-size 64 --bf16 --fp8-format e4m3 \
+				--fp8-recipe blockwise --backend "$to"
+		done
+		near mixtral-blocks-"$device" mixtral-blocks-cpu 1e-2
+	fi
+	# shellcheck disable=SC2086
+	matrices llama $llama
+}
+
+# with_documents: what one rank shows with documents, in datasets
+with_documents()
+{
+	# shellcheck disable=SC2086
+	documents llama $llama
+	# shellcheck disable=SC2086
+	documents gpt2 $gpt2
+	# shellcheck disable=SC2086
+	documents qwen3-next $qwen3_next
+}
+
+# two_with_documents: two ranks against one
+two_with_documents()
+{
+	# shellcheck disable=SC2086
+	needs llama-documents documents llama $llama
+	launch="mpirun -np 2"
+	# shellcheck disable=SC2086
+	train llama-documents-data $llama --backend "$device"
+	near llama-documents-data llama-documents 1e-5
+	near_corpora llama-documents-data llama-documents 1e-5
+	for form in all_gather a2a; do
+		# shellcheck disable=SC2086
+		train llama-documents-$form $llama --backend "$device" --context-parallel-size 2 \
+			--cp-comm-type $form
+		near llama-documents-$form llama-documents 1e-5
+		near_corpora llama-documents-$form llama-documents 1e-5
+		# shellcheck disable=SC2086
+		train llama-documents-$form-bf16 $llama --backend "$device" --context-parallel-size 2 \
+			--cp-comm-type $form --bf16
+		near llama-documents-$form-bf16 llama-documents 1e-2
+	done
+	launch=
+}
+
+# together: what two ranks show
+together()
+{
+	# shellcheck disable=SC2086
+	two llama $llama
+	# shellcheck disable=SC2086
+	two gpt2 $gpt2
+	# shellcheck disable=SC2086
+	two_experts mixtral $mixtral
+	# shellcheck disable=SC2086
+	two_experts qwen3-moe $qwen3_moe
+	# shellcheck disable=SC2086
+	[ -z "$fp8" ] || narrow_two llama $llama
+	# shellcheck disable=SC2086
+	two_matrices llama $llama
+	# shellcheck disable=SC2086
+	two_expert_matrices mixtral $mixtral
+	# shellcheck disable=SC2086
+	interleaved llama $llama
+	# shellcheck disable=SC2086
+	interleaved gpt2 $gpt2
+}
+
 # shellcheck disable=SC2086
 if ! "$B/mtrain" $common $data --backend "$device" --train-iters 1 >"$dir/dry" 2>&1; then
 	grep 'cannot be used\|not built in' "$dir/dry" || { cat "$dir/dry"; exit 1; }
 	echo "skipped: no GPU"
 	exit 0
 fi
-# shellcheck disable=SC2086
-family llama $llama
-# shellcheck disable=SC2086
-family gpt2 $gpt2
-# shellcheck disable=SC2086
-family mixtral $mixtral
-# shellcheck disable=SC2086
-family qwen3-moe $qwen3_moe
-# shellcheck disable=SC2086
-family qwen3-next $qwen3_next
-# Experts that drop a part of the rows of a choice.
-# shellcheck disable=SC2086
-for to in cpu "$device"; do
-	train mixtral-full-"$to" $mixtral --moe-expert-capacity-factor 1 --backend "$to"
-done
-near mixtral-full-"$device" mixtral-full-cpu 1e-5
 # 8-bit floats are those of GPUs from 8.9 on.
 fp8=yes
 [ "$device" != cuda ] || nvidia-smi --query-gpu=compute_cap --format=csv,noheader |
 	awk '$1 < 8.9 { old = 1 } END { exit old }' || fp8=
-if [ -n "$fp8" ]; then
-	# shellcheck disable=SC2086
-	narrow llama $llama
-	# shellcheck disable=SC2086
-	narrow gpt2 $gpt2
-fi
 # Those of experts are of 9.0.
 experts=yes
 [ "$device" != cuda ] || nvidia-smi --query-gpu=compute_cap --format=csv,noheader |
 	awk '$1 != 9.0 { other = 1 } END { exit other }' || experts=
-if [ -n "$experts" ]; then
-	# shellcheck disable=SC2086
-	narrow mixtral $mixtral
-	# shellcheck disable=SC2086
-	for to in cpu "$device"; do
-		train mixtral-blocks-"$to" $mixtral --hidden-size 128 --moe-ffn-hidden-size 192 \
-			--moe-shared-expert-intermediate-size 64 --bf16 --fp8-format e4m3 \
-			--fp8-recipe blockwise --backend "$to"
-	done
-	near mixtral-blocks-"$device" mixtral-blocks-cpu 1e-2
-fi
-# shellcheck disable=SC2086
-matrices llama $llama
-datasets
-mock=$data
-data="--data-path 0.7 $dir/few_text_document 0.3 $dir/many_text_document --split 1,0,0
-	--tokenizer-type NullTokenizer --reset-attention-mask --reset-position-ids --eod-mask-loss
-	--log-loss-by-corpus --log-interval 5"
-# shellcheck disable=SC2086
-documents llama $llama
-# shellcheck disable=SC2086
-documents gpt2 $gpt2
-# shellcheck disable=SC2086
-documents qwen3-next $qwen3_next
 if [ "$device" != cuda ]; then
 	gpus=2
 elif [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
@@ -471,43 +548,19 @@ elif [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
 else
 	gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || gpus=1
 fi
-if [ "$gpus" -lt 2 ] || ! command -v mpirun >/dev/null; then
-	echo "skipped: two ranks need two GPUs and mpirun"
-	exit 0
+command -v mpirun >/dev/null || { echo "skipped: two ranks need mpirun"; parts=one; }
+if [ "$gpus" -lt 2 ]; then
+	export NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1
+	apart="--pretend-hosts 2"
 fi
-launch="mpirun -np 2"
-# shellcheck disable=SC2086
-train llama-documents-data $llama --backend "$device"
-near llama-documents-data llama-documents 1e-5
-near_corpora llama-documents-data llama-documents 1e-5
-for form in all_gather a2a; do
-	# shellcheck disable=SC2086
-	train llama-documents-$form $llama --backend "$device" --context-parallel-size 2 \
-		--cp-comm-type $form
-	near llama-documents-$form llama-documents 1e-5
-	near_corpora llama-documents-$form llama-documents 1e-5
-	# shellcheck disable=SC2086
-	train llama-documents-$form-bf16 $llama --backend "$device" --context-parallel-size 2 \
-		--cp-comm-type $form --bf16
-	near llama-documents-$form-bf16 llama-documents 1e-2
-done
-launch=
+mock=$data
+datasets
+documents="--data-path 0.7 $dir/few_text_document 0.3 $dir/many_text_document --split 1,0,0
+	--tokenizer-type NullTokenizer --reset-attention-mask --reset-position-ids --eod-mask-loss
+	--log-loss-by-corpus --log-interval 5"
+! part one || alone
+data=$documents
+! part one || with_documents
+! part two || two_with_documents
 data=$mock
-# shellcheck disable=SC2086
-two llama $llama
-# shellcheck disable=SC2086
-two gpt2 $gpt2
-# shellcheck disable=SC2086
-two_experts mixtral $mixtral
-# shellcheck disable=SC2086
-two_experts qwen3-moe $qwen3_moe
-# shellcheck disable=SC2086
-[ -z "$fp8" ] || narrow_two llama $llama
-# shellcheck disable=SC2086
-two_matrices llama $llama
-# shellcheck disable=SC2086
-two_expert_matrices mixtral $mixtral
-# shellcheck disable=SC2086
-interleaved llama $llama
-# shellcheck disable=SC2086
-interleaved gpt2 $gpt2
+! part two || together
