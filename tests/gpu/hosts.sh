@@ -9,15 +9,16 @@
 # recomputed and 8 micro batches 2 instances send a ninth of what 1 sends, at most. Of a larger
 # Llama the GPU's memory in use is within 1 % of the plan on all hosts.
 #
-# Four GPUs are 1, 2 and 4 hosts of 4 ranks. Two are 1 and 2 hosts of 2 ranks, and a line names what
-# is not shown. Each rank has a GPU of its own then, and all hosts are compared, but with experts
-# between hosts, which are other sums. One GPU is 2 hosts of a rank, and 4, since NCCL refuses two
-# ranks of one host there; they take turns on it.
+# Four GPUs are 1, 2 and 4 hosts of 4 ranks. Two are 1 and 2 hosts of 2 ranks, each with a GPU of
+# its own, and 2 and 4 hosts of 4 ranks, which take turns on them: NCCL refuses two ranks of one
+# host on a GPU, and not of two. One is 2 hosts of a rank, and 4. Hosts of equally many ranks are
+# compared, but with experts between hosts, which are other sums.
 #
-# GPUS: as many are taken, by default all there are, of 4 at most. B is the build directory. ALL=1
-# takes eight settings in place of five in which every two values of two of them meet; 1 host has
-# two, and so have 2 hosts on one GPU. LIMIT is the seconds that a run may take. DEVICE=cpu runs it
-# with MPI: messages pass the loopback by TCP, 2 ranks with GPUS=2.
+# PLACES: those of RANKSxHOSTS, as 4x2, in place of all. GPUS: as many are taken, by default all
+# there are, of 4 at most. B is the build directory. Settings are five in which every two values of
+# two of them meet, eight with ALL=1, and two where the list of places says few. LIMIT is the
+# seconds that a run may take. DEVICE=cpu runs it with MPI: messages pass the loopback by TCP, 2
+# ranks with GPUS=2.
 set -u
 : "${B:=build}" "${DEVICE:=cuda}" "${LIMIT:=60}" "${ALL:=}"
 gpus=${GPUS:-4}
@@ -65,13 +66,15 @@ qwen="$llama --qk-layernorm --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden
 	--moe-aux-loss-coeff 0.001"
 run="--mock-data --lr 1e-3 --eval-iters 0 --log-interval 100 --deterministic-mode"
 
+# places: RANKSxHOSTS and the settings of each; measured: of 2 hosts, whose bytes are counted
 case $gpus in
-1) all=1 own='' many="2 4" ;; # ranks, one for each host where they have no GPU of their own
-2 | 3) all=2 own=yes many="1 2" ;;
-*) all=4 own=yes many="1 2 4" ;;
+1) own=1 measured=2 places="2x2:few 4x4:all" ;;
+2 | 3) own=2 measured=2 places="2x1:few 2x2:few 4x2:all 4x4:few" ;;
+*) own=4 measured=4 places="4x1:few 4x2:all 4x4:all" ;;
 esac
-[ -n "$own" ] || echo "not shown without two GPUs: one host, GPUs in reverse order"
-[ $all = 4 ] || echo "not shown without four GPUs: several hosts of several GPUs, four hosts of one"
+: "${PLACES:=$(echo "$places" | sed 's/:[a-z]*//g')}"
+[ $own -gt 1 ] || echo "not shown without two GPUs: one host, GPUs in reverse order"
+[ $own = 4 ] || echo "not shown without four GPUs: four ranks with a GPU each"
 
 # WHAT NAME OPTION...: bits or bytes, or both; or a ninth of the bytes; or memory
 cases()
@@ -92,14 +95,15 @@ memory large-tensor --tensor-model-parallel-size 2 --sequence-parallel
 END_OF_CASES
 }
 
-# settings HOSTS: ALGORITHM PROTOCOL CHANNELS ORDER, the latter of the GPUs. Gathers have no tree.
+# settings few | all: ALGORITHM PROTOCOL CHANNELS ORDER, the latter of the GPUs. Gathers have no
+# tree.
 settings()
 {
 	cat <<'END_OF_SETTINGS'
 Ring Simple 1 forward
 Ring;AllReduce:Tree LL 1 reverse
 END_OF_SETTINGS
-	[ "$1" != 1 ] && { [ "$1" != 2 ] || [ -n "$own" ]; } || return 0
+	[ "$1" = all ] || return 0
 	cat <<'END_OF_SETTINGS'
 Ring LL 8 reverse
 Ring;AllReduce:Tree Simple 8 reverse
@@ -118,69 +122,74 @@ choose()
 	export NCCL_ALGO="$1" NCCL_PROTO="$2" NCCL_MIN_NCHANNELS="$3" NCCL_MAX_NCHANNELS="$3" \
 		NCCL_MIN_P2P_NCHANNELS="$3" NCCL_MAX_P2P_NCHANNELS="$3"
 	case $4 in
-	forward) CUDA_VISIBLE_DEVICES=$(seq -s , 0 $((all - 1))) ;;
-	reverse) CUDA_VISIBLE_DEVICES=$(seq -s , $((all - 1)) -1 0) ;;
+	forward) CUDA_VISIBLE_DEVICES=$(seq -s , 0 $((own - 1))) ;;
+	reverse) CUDA_VISIBLE_DEVICES=$(seq -s , $((own - 1)) -1 0) ;;
 	esac
 	export CUDA_VISIBLE_DEVICES
 }
 
-# ranks HOSTS: of a run on so many
-ranks()
-{
-	if [ -n "$own" ]; then echo $all; else echo "$1"; fi
-}
+# A rank sees one of the GPUs, in turn.
+cat >one <<'END_OF_ONE'
+export CUDA_VISIBLE_DEVICES="$(echo "$CUDA_VISIBLE_DEVICES" |
+	cut -d , -f $((OMPI_COMM_WORLD_RANK % $1 + 1)))"
+shift
+exec "$@"
+END_OF_ONE
 
-# train HOSTS STEPS OPTION...: false, with what it said, where it fails
+# train RANKSxHOSTS STEPS OPTION...: false, with what it said, where it fails
 train()
 {
-	hosts=$1 steps=$2
+	ranks=${1%x*} hosts=${1#*x} steps=$2 each=''
 	shift 2
 	rm -rf save metrics
+	[ "$ranks" -le $own ] || each="sh one $own"
 	# shellcheck disable=SC2086
-	timeout "$LIMIT" mpirun -np "$(ranks "$hosts")" "$B/mtrain" $model $run \
+	timeout "$LIMIT" mpirun -np "$ranks" $each "$B/mtrain" $model $run \
 		--backend "$DEVICE" --pretend-hosts "$hosts" --train-iters "$steps" \
 		--metrics-file metrics "$@" >log 2>&1 </dev/null || {
-		echo "exit status $? on $hosts hosts: $*"
+		echo "exit status $? of $ranks ranks on $hosts hosts: $*"
 		tail -n 20 log
 		return 1
 	}
 }
 
-# bits HOSTS OPTION...: the hash of ten steps and of what they save, in the file bits
+# bits RANKSxHOSTS OPTION...: the hash of ten steps and of what they save, in the file bits
 bits()
 {
-	n=$1
+	place=$1
 	shift
-	train "$n" 10 "$@" --save save --save-interval 10 || return 1
+	train "$place" 10 "$@" --save save --save-interval 10 || return 1
 	{
 		sed -e 's/, "tokens_per_second".*//' metrics
 		find save -name '*.safetensors' | sort | xargs cat
 	} | sha256sum >bits
 }
 
-# compare NAME OPTION...: every setting on every number of hosts against the first run
+# compare NAME OPTION...: every setting of every place against the first run of as many ranks
 compare()
 {
-	name=$1 first='' runs=0 differ=0 since=$(date +%s)
+	name=$1 first='' last='' runs=0 differ=0 since=$(date +%s)
 	shift
-	for n in $many; do
-		# Experts between hosts, and another number of ranks, are other sums.
-		[ -n "$own" ] && [ "$name" != experts ] || first=''
-		settings "$n" >chosen
+	for p in $places; do
+		at=${p%:*}
+		case " $PLACES " in *" $at "*) ;; *) continue ;; esac
+		[ "${at%x*}" = "$last" ] && [ "$name" != experts ] || first=''
+		last=${at%x*}
+		settings "${p#*:}" >chosen
 		while read -r setting; do
 			# shellcheck disable=SC2086
 			choose $setting
-			bits "$n" "$@" || { failed=1; return; }
+			bits "$at" "$@" || { failed=1; return; }
 			runs=$((runs + 1))
 			: "${first:=$(cat bits)}"
 			[ "$first" = "$(cat bits)" ] || {
 				differ=$((differ + 1))
-				echo "$name: $n hosts, $setting: other bits"
+				echo "$name: $at, $setting: other bits"
 			}
 		done <chosen
 	done
 	[ "$differ" = 0 ] || failed=1
-	echo "$name: $runs runs, $differ differ ($(($(date +%s) - since)) s)"
+	echo "$name: $runs runs on $PLACES, $differ differ ($(($(date +%s) - since)) s)"
 }
 
 # passed: bytes on the loopback of this network until now, which /sys may not tell
@@ -194,18 +203,19 @@ passed()
 more=40
 measure()
 {
-	name=$1 ranks=$(ranks 2)
+	name=$1
 	shift
 	choose Ring Simple 1 forward
 	begin=$(passed)
-	train 2 2 "$@" || { failed=1; return 1; }
+	train "${measured}x2" 2 "$@" || { failed=1; return 1; }
 	middle=$(passed)
-	train 2 $((2 + more)) "$@" || { failed=1; return 1; }
+	train "${measured}x2" $((2 + more)) "$@" || { failed=1; return 1; }
 	echo $((($(passed) - 2 * middle + begin) / more)) >sent
 	# shellcheck disable=SC2086
-	"$B/mplan" check $model "$@" --world-size "$ranks" --gpus-per-node $((ranks / 2)) --json |
+	"$B/mplan" check $model "$@" --world-size $measured \
+		--gpus-per-node $((measured / 2)) --json |
 		sed -n 's/.*"bytes_between": \([0-9]*\).*/\1/p' |
-		awk -v name="$name" -v ranks="$ranks" -v sent="$(cat sent)" '
+		awk -v name="$name" -v ranks=$measured -v sent="$(cat sent)" '
 		{ plan += ranks * $1 }
 		END {
 			over = plan ? 100 * (sent / plan - 1) : 100
@@ -220,7 +230,7 @@ measure()
 ninth()
 {
 	more=10
-	set -- "$@" --num-layers 32 --seq-length 32 --global-batch-size $((8 * $(ranks 2))) \
+	set -- "$@" --num-layers 32 --seq-length 32 --global-batch-size $((8 * measured)) \
 		--recompute-granularity full --recompute-method uniform --recompute-num-layers 16
 	measure "recomputed" "$@" || return
 	one=$(cat sent)
@@ -239,8 +249,8 @@ memory()
 	choose Ring Simple 1 forward
 	unset NCCL_ALGO NCCL_PROTO NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_P2P_NCHANNELS \
 		NCCL_MAX_P2P_NCHANNELS
-	for n in $many; do
-		train "$n" 3 --num-layers 4 --hidden-size 4096 --ffn-hidden-size 14336 \
+	for n in 1 2; do
+		train "${own}x$n" 3 --num-layers 4 --hidden-size 4096 --ffn-hidden-size 14336 \
 			--num-attention-heads 32 --num-query-groups 8 --seq-length 4096 \
 			--vocab-size 32000 "$@" --log-memory-to-tensorboard || { failed=1; return; }
 		sed -n 's/.*"planned_bytes": \([0-9.e+]*\), "used_bytes": \([0-9.e+]*\).*/\1 \2/p' \
@@ -263,12 +273,12 @@ while read -r what name options; do
 	# shellcheck disable=SC2086
 	case $what in bits | both) compare "$name" $options ;; esac
 	# By TCP ranks of one host would send too.
-	[ "$DEVICE" = cuda ] || [ "$(ranks 2)" = 2 ] || continue
+	[ "$DEVICE" = cuda ] || [ $measured = 2 ] || continue
 	# shellcheck disable=SC2086
 	case $what in
 	bytes | both) measure "$name" $options ;;
 	ninth) ninth $options ;;
-	memory) [ "$DEVICE" != cuda ] || [ -z "$own" ] || memory "$name" $options ;;
+	memory) [ "$DEVICE" != cuda ] || [ $own = 1 ] || memory "$name" $options ;;
 	esac
 done <list
 exit $failed
