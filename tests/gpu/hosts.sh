@@ -249,7 +249,8 @@ memory()
 	choose Ring Simple 1 forward
 	unset NCCL_ALGO NCCL_PROTO NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_P2P_NCHANNELS \
 		NCCL_MAX_P2P_NCHANNELS
-	for n in 1 2; do
+	for n in 1 2 4; do
+		[ "$n" -le $own ] || continue
 		train "${own}x$n" 3 --num-layers 4 --hidden-size 4096 --ffn-hidden-size 14336 \
 			--num-attention-heads 32 --num-query-groups 8 --seq-length 4096 \
 			--vocab-size 32000 "$@" --log-memory-to-tensorboard || { failed=1; return; }
