@@ -37,21 +37,29 @@ row_number(const char *gpu)
 	return i;
 }
 
-/* The device of a row with the constants that the fit starts from, in its cluster if it has one. */
+/* The device of a row with the constants that the fit starts from, in its cluster if it has one,
+ * and with what its program is known to do. */
 static void
 start_from(const struct opt_parse *p, const struct hardware *typed, struct measured_row *r)
 {
+	static const struct {
+		const char *option;
+		size_t off;
+	} of_row[] = {
+		{ "gpus-per-node", offsetof(struct hardware, gpus_per_node) },
+		{ "network-bandwidth", offsetof(struct hardware, network_bandwidth) },
+		{ "gradient-fusion", offsetof(struct hardware, gradient_fusion) },
+		{ "loss-fusion", offsetof(struct hardware, loss_fusion) },
+		{ "gradient-bytes", offsetof(struct hardware, gradient_bytes) },
+		{ "memory-passes", offsetof(struct hardware, memory_passes) },
+	};
 	struct hardware hw;
 
 	hardware_resolve(p, row_number(r->gpu), typed, &hw);
-	if (r->hw.name && !opt_given(p, "gpus-per-node"))
-		hw.gpus_per_node = r->hw.gpus_per_node;
-	if (r->hw.name && !opt_given(p, "network-bandwidth"))
-		hw.network_bandwidth = r->hw.network_bandwidth;
-	if (r->hw.name && !opt_given(p, "gradient-fusion"))
-		hw.gradient_fusion = r->hw.gradient_fusion;
-	if (r->hw.name && !opt_given(p, "loss-fusion"))
-		hw.loss_fusion = r->hw.loss_fusion;
+	for (size_t i = 0; r->hw.name && i < sizeof of_row / sizeof *of_row; i++)
+		if (!opt_given(p, of_row[i].option))
+			memcpy((char *)&hw + of_row[i].off, (const char *)&r->hw + of_row[i].off,
+			    sizeof(double));
 	r->hw = hw;
 }
 
@@ -245,10 +253,23 @@ is_constant(const char *option)
 	return false;
 }
 
-/* Figures that the fit did not choose, where they are not the device's own. */
-static void
-add_given(const struct measured_row *r, struct str *out)
+/* Whether all rows have the first one's figure. */
+static bool
+is_common(const struct measured_rows *rows, size_t off)
 {
+	for (int i = 1; i < rows->count; i++)
+		if (memcmp((const char *)&rows->item[i].hw + off,
+			(const char *)&rows->item[0].hw + off, sizeof(double)) != 0)
+			return false;
+	return true;
+}
+
+/* Figures that the fit did not choose, where they are not the device's own and are those of all
+ * rows. */
+static void
+add_given(const struct measured_rows *rows, struct str *out)
+{
+	const struct measured_row *r = &rows->item[0];
 	struct hardware own;
 	const char *option;
 	size_t off;
@@ -258,7 +279,8 @@ add_given(const struct measured_row *r, struct str *out)
 		double has = *(const double *)((const char *)&r->hw + off),
 		       had = *(const double *)((const char *)&own + off);
 
-		if (has != had && !is_constant(option) && strcmp(option, "gpus-per-node") != 0 &&
+		if (has != had && is_common(rows, off) && !is_constant(option) &&
+		    strcmp(option, "gpus-per-node") != 0 &&
 		    strcmp(option, "network-bandwidth") != 0 &&
 		    strcmp(option, "profile-error") != 0)
 			str_addf(out, "%s %g # as given\n", option, has);
@@ -280,7 +302,7 @@ write_constants(const struct fitted_rows *j, struct str *out)
 	for (int i = 0; i < FIT_CONSTANTS; i++)
 		str_addf(out, "%s %.4g # %s\n", fit_constants[i].option, j->all.value[i],
 		    j->all.known[i] ? "fitted" : "kept: the steps do not determine it");
-	add_given(&j->rows.item[0], out);
+	add_given(&j->rows, out);
 	if (!isnan(left))
 		str_addf(out, "profile-error %.2g # models left out\n", left);
 }

@@ -27,13 +27,26 @@ moved(const struct hardware *hw, double bytes)
 	return bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
 }
 
+/* What a gradient of weights costs beside its GEMM: the kernel that adds it where programs have
+ * one. */
+static double
+addition(const struct hardware *hw, const struct operation *o)
+{
+	double weights = (double)o->m * (double)o->n * (double)o->count;
+
+	if (!o->accumulate || hw->gradient_bytes <= 0)
+		return 0;
+	return moved(hw, hw->gradient_bytes * weights) + hw->kernel_us * 1e-6;
+}
+
 static double
 product(const struct run_case *r, const struct operation *o)
 {
 	const struct hardware *hw = r->hw;
 	double m = (double)o->m, n = (double)o->n, k = (double)o->k, count = (double)o->count;
 	double together = o->grouped ? count : 1, times = count / together;
-	double out = o->accumulate ? 8 : (double)dtype_size(r->shape->dtype);
+	double out =
+	    o->accumulate && hw->gradient_bytes <= 0 ? 8 : (double)dtype_size(r->shape->dtype);
 	double bytes = together * ((double)dtype_size(o->type) * (m * k + k * n) + out * m * n);
 	double e = hw->gemm_efficiency * hardware_gemm_share(hw, m, n, k, together), flop_time;
 	bool eight = dtype_is_float8(o->type);
@@ -48,7 +61,7 @@ product(const struct run_case *r, const struct operation *o)
 	if (hw->num_sms > 0 && (o->n % align || o->k % align))
 		e *= 0.8;
 	flop_time = 2 * together * m * n * k / (hardware_peak(hw, o->type) * e);
-	return times * (fmax(flop_time, moved(hw, bytes)) + hw->kernel_us * 1e-6);
+	return times * (fmax(flop_time, moved(hw, bytes)) + hw->kernel_us * 1e-6) + addition(hw, o);
 }
 
 /* --- attention -------------------------------------------------------------------------------- */
@@ -158,12 +171,14 @@ between_hosts(const struct hardware *hw, double hosts)
 }
 
 /* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an
- * all-reduce. `inside` of its ranks share a node. */
+ * all-reduce. `inside` of its ranks share a node. Our exchanges go inside nodes and between them
+ * one after the other; rings of NCCL pass slices on over both at once, so that the slower counts.
+ */
 static double
 ring(const struct run_case *r, int64_t size, double inside, double bytes)
 {
 	const struct hardware *hw = r->hw;
-	double seconds = 0, nodes = ceil((double)size / inside);
+	double seconds = 0, between, nodes = ceil((double)size / inside);
 
 	if (size == 1)
 		return 0;
@@ -171,11 +186,13 @@ ring(const struct run_case *r, int64_t size, double inside, double bytes)
 		seconds = (inside - 1) / inside * bytes /
 			(hw->link_bandwidth * 1e9 * hw->link_efficiency) +
 		    hw->link_us * 1e-6;
+	if (nodes == 1)
+		return seconds;
 	/* Between nodes each rank sends its part of the reduction inside the node. */
-	if (nodes > 1)
-		seconds +=
-		    (nodes - 1) / nodes * bytes / inside / network(hw) + between_hosts(hw, nodes);
-	return seconds;
+	between = (nodes - 1) / nodes * bytes / inside / network(hw);
+	if (hw->message_us <= 0)
+		seconds = fmax(seconds - between, 0);
+	return seconds + (between + between_hosts(hw, nodes));
 }
 
 /* Reduce-scatter and all-gather, one direction each. bytes is the size of the array, not of the
@@ -343,7 +360,7 @@ price_operation(const struct run_case *r, const struct operation *o)
 	switch (o->class) {
 	case OPERATION_PRODUCT: return skew(r, o) * product(r, o);
 	case OPERATION_ATTENTION: return attention(r, o);
-	case OPERATION_MEMORY: return skew(r, o) * moved(hw, o->bytes) + starts;
+	case OPERATION_MEMORY: return skew(r, o) * moved(hw, hw->memory_passes * o->bytes) + starts;
 	case OPERATION_UPDATE:
 		return moved(hw, o->bytes) +
 		    (o->flops > 0 ? o->flops / (hardware_peak(hw, o->type) * hw->gemm_efficiency)

@@ -42,18 +42,20 @@ time_blocks(const struct run_case *r, struct block_costs *out)
 }
 
 /* Adds a pass of a block; returns its seconds. A host that starts kernels more slowly than the
- * device runs them holds it up: a floor under the pass. */
+ * device runs them holds it up: a floor under the pass. One that waits for each kernel before it
+ * starts the next adds to it. */
 static double
 add_pass(const struct run_case *r, struct stage_time *s, const struct price *p)
 {
-	double seconds = 0, starts = p->launches * r->hw->host_us * 1e-6;
+	double seconds = 0, starts = p->launches * r->hw->host_us * 1e-6, whole;
 
 	for (int i = 0; i < OPERATION_CLASSES; i++) {
 		s->part[i] += p->part[i];
 		seconds += p->part[i];
 	}
-	s->waits += fmax(starts - seconds, 0);
-	return fmax(starts, seconds);
+	whole = r->hw->launch_blocking >= 1 ? seconds + starts : fmax(starts, seconds);
+	s->waits += whole - seconds;
+	return whole;
 }
 
 static double

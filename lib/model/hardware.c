@@ -33,7 +33,7 @@
 	.memory_efficiency = 0.75, .link_efficiency = 0.75, .host_efficiency = 0.87, \
 	.fp8_efficiency = 0.9, .kernel_us = 3, .host_us = 4, .link_us = 10, .network_us = 25, \
 	.message_us = 5, .step_ms = 0.2, .dp_overlap = 0.9, .layer_overlap = 0.75, \
-	.stage_exposed = 1, .expert_skew = 1.15
+	.stage_exposed = 1, .expert_skew = 1.15, .memory_passes = 1
 
 /* Peaks, memory and links: docs/planning.md 3; links to the host, PCI Express or NVLink; F32 peaks
  * without tensor cores, numbers of multiprocessors and watts: the vendors' data sheets. H200s that
@@ -58,7 +58,7 @@ static const struct hardware rows[] = {
 	    .attention_efficiency = 0.3, .memory_efficiency = 0.7, .link_efficiency = 0.5,
 	    .network_efficiency = 0.8, .host_efficiency = 0.5, .fp8_efficiency = 1, .kernel_us = 5,
 	    .link_us = 10, .network_us = 50, .message_us = 5, .step_ms = 1, .stage_exposed = 1,
-	    .expert_skew = 1.15 },
+	    .expert_skew = 1.15, .memory_passes = 1 },
 };
 
 const char *const hardware_names[] = { "h100", "h100-pcie", "h200", "b200", "b300", "gb200",
@@ -101,6 +101,9 @@ static const struct figure {
 	FIGURE("step-ms", step_ms),
 	FIGURE("dp-overlap", dp_overlap),
 	FIGURE("attention-passes", attention_passes),
+	FIGURE("memory-passes", memory_passes),
+	FIGURE("gradient-bytes", gradient_bytes),
+	FIGURE("launch-blocking", launch_blocking),
 	FIGURE("expert-skew", expert_skew),
 	FIGURE("layer-overlap", layer_overlap),
 	FIGURE("stage-exposed", stage_exposed),

@@ -33,7 +33,7 @@ struct hardware {
 	/* start of a kernel on the device, and by the host; of a collective; host work per step */
 	double kernel_us, host_us, link_us, network_us, step_ms;
 	/* start of a message to each further host of an exchange; 0: hosts pass it on in as many
-	 * steps as their number has powers of two */
+	 * steps as their number has powers of two, and while links inside them are busy */
 	double message_us;
 	double rails; /* network cards of a host, which its devices share; 0: each has one */
 	/* most of the gradient traffic, and of the exchanges inside layers that run beside
@@ -52,6 +52,13 @@ struct hardware {
 	double gradient_fusion, loss_fusion;
 	/* how often the scores of attention pass through memory in a forward pass; 0: never */
 	double attention_passes;
+	/* bytes that kernels bound by memory move, over those of ours */
+	double memory_passes;
+	/* bytes that a weight's gradient moves in each micro batch beside its GEMM, which then does
+	 * not add to main gradients itself; 0: it does */
+	double gradient_bytes;
+	/* 1: the host starts a kernel when the one before has ended */
+	double launch_blocking;
 	bool hopper; /* compute capability 9.0, which has attention of our own */
 	/* the program whose constants these are: the name of one in stacks.h, or a file; NULL: this
 	 * one. Of steps that they were not fitted to, the mean error in percent */
@@ -147,7 +154,8 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		"than all of its kernels"),                                                        \
 	    HARDWARE_NUM(S, M, "message-us", message_us, 0, 1e6,                                   \
 		"time to start a message to each further node of an exchange, microseconds; 0: "   \
-		"nodes pass it on by halves"),                                                     \
+		"nodes pass it on by halves, as rings and trees of NCCL do, while links inside "   \
+		"them are busy"),                                                                  \
 	    HARDWARE_NUM(                                                                          \
 		S, M, "step-ms", step_ms, 0, 1e6, "host work per step, milliseconds"),             \
 	    HARDWARE_NUM(S, M, "dp-overlap", dp_overlap, 0, 1,                                     \
@@ -173,6 +181,14 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 	    HARDWARE_NUM(S, M, "attention-passes", attention_passes, 0, 1e3,                       \
 		"how often the scores of attention pass through memory in a forward pass, in "     \
 		"programs that store them"),                                                       \
+	    HARDWARE_NUM(S, M, "memory-passes", memory_passes, 0.1, 100,                           \
+		"bytes that the program's kernels bound by memory move, over those of this one"),  \
+	    HARDWARE_NUM(S, M, "gradient-bytes", gradient_bytes, 0, 100,                           \
+		"bytes per weight and micro batch by which the program adds a gradient after "     \
+		"its GEMM; 0: the GEMM adds it"),                                                  \
+	    HARDWARE_NUM(S, M, "launch-blocking", launch_blocking, 0, 1,                           \
+		"1: the host starts a kernel when the one before has ended, so that their times "  \
+		"add up, as with CUDA_LAUNCH_BLOCKING"),                                           \
 	    HARDWARE_NUM(S, M, "profile-error", profile_error, 0, 1e6,                             \
 		"mean error of these constants over steps that they were not fitted to, percent")
 /* clang-format on */

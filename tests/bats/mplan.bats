@@ -806,7 +806,7 @@ column()
 	error=$(awk '$1 == "profile-error" { print $2 }' a.conf)
 	[ "$(awk '$1 == "model_error_percent" { print $2 }' fitted)" = "$error" ]
 	[ "$(awk '$1 == "model_error_percent" { print $2 }' own)" = - ]
-	[ "$($time_of --stack megatron-lm | awk '$1 == "model_error_percent" { print $2 }')" = 2.2 ]
+	[ "$($time_of --stack megatron-lm | awk '$1 == "model_error_percent" { print $2 }')" = 1.7 ]
 	mplan search -q --config 8b.conf --world-size 8 --gpu a100-80 --global-batch-size 16 \
 		--stack megatron-lm --top 1 >found
 	[ "$(wc -l <found)" = 2 ]

@@ -15,7 +15,7 @@ static const char header[] =
     "id\tmodel\tarch\tlayers\thidden\theads\tkv_heads\tffn\tact\tvocab\ttied"
     "\tseq\tgpu\tgpu_mem_gb\tgpus\tgpus_per_node\tnet_gbps_per_gpu"
     "\tframework\ttp\tpp\tvpp\tsp\tsharding\tmbs\tgbs\trecompute"
-    "\tprecision\titer_s\ttok_s_gpu\tstatus\n";
+    "\tprecision\titer_s\ttok_s_gpu\tstatus\tsource\n";
 
 /* Rows of published tables: of one, the seconds of a step are tokens over the rate. */
 static void
@@ -43,7 +43,11 @@ add_table(struct str *out)
 	    "c-001\tno memory\tgpt\t2\t64\t4\t4\t256\tgelu\t512\t1\t64\tA100-SXM\t80"
 	    "\t8\t8\t\tFSDP\t1\t1\t1\t0\tzero3\t1\t8\tnone\tbf16\t\t\toom\n"
 	    "d-001\trate\tllama\t2\t64\t4\t2\t256\tswiglu\t512\t0\t64\tH100-SXM\t80"
-	    "\t8\t8\t\tFSDP\t1\t1\t1\t0\tzero3\t1\t8\tnone\tbf16\t\t32\tok\n");
+	    "\t8\t8\t\tFSDP\t1\t1\t1\t0\tzero3\t1\t8\tnone\tbf16\t\t32\tok\n"
+	    "e-001\tnodes\tllama\t2\t64\t4\t2\t256\tswiglu\t512\t0\t64\tH200\t141"
+	    "\t16\t8\t\tfms-fsdp\t1\t1\t1\t0\thsdp\t1\t16\tnone\tbf16\t1\t\tok\n"
+	    "f-001\tadds\tgpt\t2\t64\t4\t4\t256\tgelu\t512\t1\t64\tH200\t141\t8\t8\t"
+	    "\tMegatron-LM\t1\t1\t1\t0\tnone\t1\t8\tnone\tfp16\t1\t\tok\tApril 2021\n");
 }
 
 static void
@@ -56,7 +60,7 @@ test_rows(const char *path)
 	struct err e = { "" };
 
 	CHECK(rows_read(&r, path, &(struct rows_wanted){ NULL, NULL, &why }, &e) == 0);
-	CHECK(r.count == 17 && r.left == 2);
+	CHECK(r.count == 19 && r.left == 2);
 	CHECK(strstr(why.buf, "b-001: left out: nvfp4") && strstr(why.buf, "c-001: left out: did"));
 	CHECK_STR(r.item[0].source, "a0");
 	CHECK_STR(r.item[0].gpu, "a100-80");
@@ -66,6 +70,13 @@ test_rows(const char *path)
 	CHECK(rows_read(&r, path, &(struct rows_wanted){ &ids, "h100", NULL }, &e) == 0);
 	CHECK(r.count == 1 && r.item[0].seconds == 8 * 64 / 32.0 / 8);
 	CHECK(r.item[0].plan.shape.sharding == SHARDING_PARAMS);
+	CHECK(r.item[0].hw.memory_passes == 1.9 && r.item[0].hw.gradient_bytes == 0);
+	rows_release(&r);
+	CHECK(rows_read(&r, path, &(struct rows_wanted){ NULL, "h200", NULL }, &e) == 0);
+	CHECK(r.count == 2 && r.item[0].hw.memory_passes == 1);
+	CHECK(layout_instances(&r.item[0].plan.layout) == 2);
+	CHECK(r.item[0].plan.shape.grad_reduce_in_bf16);
+	CHECK(r.item[1].hw.gradient_bytes == 6 && r.item[1].hw.gradient_fusion == 0);
 	rows_release(&r);
 	CHECK(rows_read(&r, path, &(struct rows_wanted){ &ids, "a100-80", NULL }, &e) == 0);
 	CHECK(r.count == 0);
