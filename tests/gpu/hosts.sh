@@ -18,9 +18,10 @@
 # there are, of 4 at most. B is the build directory. Settings are five in which every two values of
 # two of them meet, eight with ALL=1, and two where the list of places says few. LIMIT is the
 # seconds that a run may take. DEVICE=cpu runs it with MPI: messages pass the loopback by TCP, 2
-# ranks with GPUS=2.
+# ranks with GPUS=2. PEER=PYTHON, with PyTorch, runs hosts_peer.py too: 4 ranks as hosts of their
+# own under all settings, which is shown and not judged.
 set -u
-: "${B:=build}" "${DEVICE:=cuda}" "${LIMIT:=60}" "${ALL:=}"
+: "${B:=build}" "${DEVICE:=cuda}" "${LIMIT:=60}" "${ALL:=}" "${PEER:=}"
 gpus=${GPUS:-4}
 if [ "$DEVICE" = cuda ]; then
 	there=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
@@ -52,6 +53,7 @@ else
 	export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo
 fi
 B=$(cd "$B" && pwd) || exit 1
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
@@ -265,6 +267,23 @@ memory()
 	done
 }
 
+# peer KIND: how many hashes of PyTorch's weights are not that of the first setting
+peer()
+{
+	first='' runs=0 differ=0
+	settings all >chosen
+	while read -r setting; do
+		# shellcheck disable=SC2086
+		choose $setting
+		timeout "$LIMIT" mpirun -np 4 sh one $own "$PEER" "$here/hosts_peer.py" "$1" \
+			>bits 2>log </dev/null || { tail -n 5 log; return; }
+		runs=$((runs + 1))
+		: "${first:=$(cat bits)}"
+		[ "$first" = "$(cat bits)" ] || differ=$((differ + 1))
+	done <chosen
+	echo "PyTorch, $1: $runs runs on 4x4, $differ differ"
+}
+
 failed=0
 cases >list
 while read -r what name options; do
@@ -282,4 +301,5 @@ while read -r what name options; do
 	memory) [ "$DEVICE" != cuda ] || [ $own = 1 ] || memory "$name" $options ;;
 	esac
 done <list
+[ -z "$PEER" ] || { peer ddp; peer fsdp; }
 exit $failed
