@@ -62,6 +62,20 @@ refused() {
 	[[ $stderr == "mtrain: --eval-tasks-output: "*"/dev/null/x"* ]]
 }
 
+@test "ids in place of texts, by weights that nobody has trained" {
+	pair '5 7 11' ' 3 9' >lines
+	ids=(mtrain --model "$llama" --num-threads 1 --tokenizer-type NullTokenizer --vocab-size 500
+		--seq-length 64 --skip-train --eval-tasks lines)
+	run -0 --separate-stderr "${ids[@]}"
+	[[ $output == *" task t at iteration 0 | samples: 1 | acc: 0.0000 | perplexity: "* ]]
+	[[ $stderr == *"mtrain: the weights are random: neither --load nor --pretrained-checkpoint names others"* ]]
+	run -0 --separate-stderr "${ids[@]}" --pretrained-checkpoint "$llama"
+	[[ $stderr != *random* ]]
+	pair '' x >lines
+	run -1 "${ids[@]}" -q
+	[ "$output" = "mtrain: lines:1: 'x' at byte 1 of the text: must be an id below 500" ]
+}
+
 # lls: of the last run
 lls() {
 	sed 's/.*"lls": \[\([^]]*\)\].*/\1/' answers

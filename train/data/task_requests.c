@@ -26,12 +26,12 @@ struct encoder {
 
 /* --- from texts to tokens --------------------------------------------------------------------- */
 
-/* What the tokenizer adds to every text is what it makes of none. */
+/* What the tokenizer adds to every text is what it makes of none; to ids, nothing. */
 static int
-adds_tokens(struct tokenizer_worker *w, bool *adds, struct err *err)
+adds_tokens(const struct tokenizer *t, struct tokenizer_worker *w, bool *adds, struct err *err)
 {
 	struct token_ids ids = { 0 };
-	int rc = tokenizer_encode(w, "", 0, &ids, err);
+	int rc = tokenizer_has_text(t) ? tokenizer_encode(w, "", 0, &ids, err) : 0;
 
 	*adds = ids.count > 0;
 	token_ids_release(&ids);
@@ -46,7 +46,7 @@ choose_workers(struct encoder *n, int64_t bos, struct err *err)
 	bool adds;
 
 	n->worker[0] = tokenizer_worker_new(n->c->tokenizer);
-	if (adds_tokens(n->worker[0], &adds, err) < 0)
+	if (adds_tokens(n->c->tokenizer, n->worker[0], &adds, err) < 0)
 		return -1;
 	plain.hf_no_include_special_tokens = true;
 	if (adds && !(n->plain = tokenizer_open(&plain, err)))

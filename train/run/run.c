@@ -306,6 +306,9 @@ announce(const struct train_config *c, const struct engine *e, const struct rail
 	str_release(&words);
 	if (p->model.num_experts)
 		announce_experts(p);
+	if (p->shape.forward_only && c->start == START_FRESH)
+		note("the weights are random: neither --load nor --pretrained-checkpoint names "
+		     "others");
 	if (!p->shape.forward_only)
 		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean "
 		     "over tokens, randomness depends on the seed alone (man mikoshi)");
