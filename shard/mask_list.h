@@ -30,7 +30,7 @@ struct mask_list {
 int mask_list_parse(const char *text, size_t len, const char *name, const char *corpus,
     struct mask_list *out, struct err *e);
 
-/* The same of a file, whose documents are all of the dataset. */
+/* Reads and parses a file; a document that the dataset does not have is an error with its line. */
 int mask_list_read(const char *path, const char *corpus, const struct dataset *d,
     struct mask_list *out, struct err *e);
 

@@ -77,8 +77,9 @@ rate()
 	model=${1%+documents}
 	options=$(options "$1")
 	shift
-	"$@" $options --backend cuda --bf16 --lr 1e-4 --clip-grad 1 --eval-iters 0 --log-interval 1000 \
-		--train-iters "${STEPS:-$(steps "$model")}" --metrics-file metrics >log 2>&1 ||
+	"$@" $options --backend cuda --bf16 --lr 1e-4 --clip-grad 1 --eval-iters 0 \
+		--log-interval 1000 --train-iters "${STEPS:-$(steps "$model")}" \
+		--metrics-file metrics >log 2>&1 ||
 		{ tail -n 3 log >&2; return 0; }
 	tail -n +9 metrics | sed -n 's/.*"tokens_per_second": \([0-9.e+-]*\).*/\1/p' | sort -g |
 		awk '{ v[NR] = $1 } END { printf "%.0f\n", v[int((NR + 1) / 2)] }'

@@ -1,6 +1,6 @@
 #!/bin/sh
-# parity.sh [one] [two] - training on the GPU follows the CPU, repeats itself bit by bit, resumes, and
-# does the same on two GPUs
+# parity.sh [one] [two] - training on the GPU follows the CPU, repeats itself bit by bit, resumes,
+# and does the same on two GPUs
 #
 # Made-up data, and for what documents and corpora are asked for two small datasets. `one` is what a
 # rank shows alone; `two` are two ranks, which communicate by NCCL, beside one; both by default. On
@@ -50,8 +50,8 @@ train()
 	name=$1
 	shift
 	# shellcheck disable=SC2086
-	${launch:-} "$B/mtrain" $common $data ${launch:+${apart:-}} --metrics-file "$dir/$name" "$@" \
-		>"$dir/$name.log" 2>&1 || {
+	${launch:-} "$B/mtrain" $common $data ${launch:+${apart:-}} \
+		--metrics-file "$dir/$name" "$@" >"$dir/$name.log" 2>&1 || {
 		rc=$?
 		[ "$rc" = "${want:-0}" ] ||
 			{ echo "$name: exit status $rc"; cat "$dir/$name.log"; exit 1; }
@@ -459,8 +459,9 @@ alone()
 		narrow mixtral $mixtral
 		# shellcheck disable=SC2086
 		for to in cpu "$device"; do
-			train mixtral-blocks-"$to" $mixtral --hidden-size 128 --moe-ffn-hidden-size 192 \
-				--moe-shared-expert-intermediate-size 64 --bf16 --fp8-format e4m3 \
+			train mixtral-blocks-"$to" $mixtral --hidden-size 128 \
+				--moe-ffn-hidden-size 192 --bf16 --fp8-format e4m3 \
+				--moe-shared-expert-intermediate-size 64 \
 				--fp8-recipe blockwise --backend "$to"
 		done
 		near mixtral-blocks-"$device" mixtral-blocks-cpu 1e-2
@@ -492,13 +493,13 @@ two_with_documents()
 	near_corpora llama-documents-data llama-documents 1e-5
 	for form in all_gather a2a; do
 		# shellcheck disable=SC2086
-		train llama-documents-$form $llama --backend "$device" --context-parallel-size 2 \
-			--cp-comm-type $form
+		train llama-documents-$form $llama --backend "$device" \
+			--context-parallel-size 2 --cp-comm-type $form
 		near llama-documents-$form llama-documents 1e-5
 		near_corpora llama-documents-$form llama-documents 1e-5
 		# shellcheck disable=SC2086
-		train llama-documents-$form-bf16 $llama --backend "$device" --context-parallel-size 2 \
-			--cp-comm-type $form --bf16
+		train llama-documents-$form-bf16 $llama --backend "$device" \
+			--context-parallel-size 2 --cp-comm-type $form --bf16
 		near llama-documents-$form-bf16 llama-documents 1e-2
 	done
 	launch=
