@@ -35,6 +35,7 @@ run_check(const struct opt_parse *p, int argc, char **argv, struct err *e)
 	struct run_plan plan;
 	int rc = resolve(p, argc, argv, &plan, e);
 
+	plan.layout.host_ranks = cfg->sent.ranks_per_host;
 	if (rc == 0 && cfg->sent.ranks_per_host && plan.model.num_experts)
 		plan.layout.expert_hosts = hosts_of_experts(&plan.layout,
 		    &(struct host_places){ .ranks_per_host = cfg->sent.ranks_per_host });

@@ -6,6 +6,7 @@
  * which collectives and messages between two ranks each bring when the first of them is called.
  */
 #include "lib/model/gpu.h"
+#include "lib/model/hosts.h"
 
 enum {
 	NCCL = 422 << 20,
@@ -93,34 +94,80 @@ gpu_group_sums(enum gpu_group g)
 	return g == GPU_TENSOR || g == GPU_HEADS || g == GPU_TABLE || g == GPU_INSTANCE ? ROOM : 0;
 }
 
-/* The communicators of a group; with instances data ranks have one of their shards too, and with
- * several hosts those that share experts one of their host. */
+/* The communicators of a group; with instances data ranks, and those of experts, have one of their
+ * shards too, and with several hosts those that share experts one of their host. */
 static uint64_t
-copies_of(enum gpu_group g, const struct layout *l)
+copies_of(enum gpu_group g, const struct layout *l, const struct model_config *c)
 {
-	if (g == GPU_CHANNEL)
-		return CHANNELS_OF_STAGE;
-	if (g == GPU_EXPERTS)
-		return layout_expert_hosts(l) > 1 && layout_expert_inside(l) > 1 ? 2 : 1;
-	return g == GPU_DATA && layout_instances(l) > 1 && layout_shard_ranks(l) > 1 ? 2 : 1;
+	bool parts = layout_instances(l) > 1;
+
+	switch (g) {
+	case GPU_CHANNEL: return CHANNELS_OF_STAGE;
+	case GPU_EXPERTS: return layout_expert_hosts(l) > 1 && layout_expert_inside(l) > 1 ? 2 : 1;
+	case GPU_DATA: return parts && layout_shard_ranks(l) > 1 ? 2 : 1;
+	case GPU_EXPERT_DATA: return parts && layout_expert_shard_ranks(l) > 1 ? 2 : 1;
+	case GPU_INSTANCE: return c->num_experts ? 2 : 1;
+	default: return 1;
+	}
 }
 
+/* How many of them are made of two levels: hosts of so many ranks `stride` apart, of all and of
+ * shards. Those that share experts take turns instead. Groups that other stages lie between are
+ * taken for such rows only where one axis makes them. */
+static uint64_t
+levels_of(enum gpu_group g, const struct layout *l, int64_t ranks)
+{
+	bool apart = layout_stride(l, AX_DP) > l->context_parallel_size * layout_stride(l, AX_CP),
+	     row = !apart || l->context_parallel_size == 1, parts = layout_instances(l) > 1;
+	int64_t data = layout_stride(l, apart ? AX_DP : AX_CP), experts = layout_expert_holders(l),
+		shard = layout_shard_ranks(l), host = l->host_ranks;
+
+	switch (g) {
+	case GPU_TENSOR:
+	case GPU_HEADS: return hosts_two_levels(ranks, 1, host);
+	case GPU_CONTEXT: return hosts_two_levels(ranks, layout_stride(l, AX_CP), host);
+	case GPU_PIPELINE: return hosts_two_levels(ranks, layout_stride(l, AX_PP), host);
+	case GPU_STAGE: return !apart && hosts_two_levels(ranks, 1, host);
+	case GPU_EXPERT_DATA:
+		return (!apart && hosts_two_levels(ranks, experts, host)) +
+		    (!apart && parts &&
+			hosts_two_levels(layout_expert_shard_ranks(l), experts, host));
+	case GPU_DATA:
+		return (row && hosts_two_levels(ranks, data, host)) +
+		    (row && parts && hosts_two_levels(shard, data, host));
+	case GPU_INSTANCE: return row && hosts_two_levels(ranks, shard * data, host);
+	default: return 0;
+	}
+}
+
+/* A communicator that may use so many blocks, 0 as all. */
+static uint64_t
+bytes_of(const struct use *u, int blocks)
+{
+	int collective = blocks ? blocks : COLLECTIVE, messages = blocks ? blocks : MESSAGES;
+
+	return NCCL_COMMUNICATOR + (uint64_t)collective * NCCL_BLOCK +
+	    (uint64_t)(u->collectives ? collective : 0) * NCCL_BUFFERS +
+	    (uint64_t)(u->messages ? messages : 0) * NCCL_BUFFERS;
+}
+
+/* Of two levels the one inside a host is the group's on one host. The others are rails, to any rank
+ * and to those of the same place (train/engine/groups.c). */
 uint64_t
 gpu_communicators(
     const struct layout *l, const struct model_config *c, const struct train_shape *s, int pp)
 {
 	uint64_t bytes = layout_world(l) > 1 ? NCCL : 0;
+	int rail = gpu_group_blocks(GPU_RAIL, s);
 
 	for (enum gpu_group g = 0; g < GPU_GROUPS; g++) {
-		struct use u = use_of(g, l, c, s, pp);
-		int limit = gpu_group_blocks(g, s), collective = limit ? limit : COLLECTIVE,
-		    messages = limit ? limit : MESSAGES;
-		uint64_t one = NCCL_COMMUNICATOR + (uint64_t)collective * NCCL_BLOCK +
-		    (uint64_t)(u.collectives ? collective : 0) * NCCL_BUFFERS +
-		    (uint64_t)(u.messages ? messages : 0) * NCCL_BUFFERS + gpu_group_sums(g);
+		struct use u = use_of(g, l, c, s, pp), out = { u.ranks, u.collectives, true };
 
-		if (u.ranks > 1)
-			bytes += one * copies_of(g, l);
+		if (u.ranks <= 1)
+			continue;
+		bytes +=
+		    copies_of(g, l, c) * (bytes_of(&u, gpu_group_blocks(g, s)) + gpu_group_sums(g));
+		bytes += levels_of(g, l, u.ranks) * (bytes_of(&u, rail) + bytes_of(&out, rail));
 	}
 	return bytes;
 }

@@ -154,6 +154,15 @@ hosts_of_data(const struct layout *l, const struct host_places *where)
 }
 
 bool
+hosts_two_levels(int64_t size, int64_t stride, int64_t host)
+{
+	int64_t inside = host / stride;
+
+	return inside > 1 && host % stride == 0 && size > inside && size % inside == 0 &&
+	    TREE_TERMS % inside == 0;
+}
+
+bool
 hosts_part_experts(const struct layout *l, const struct host_places *where)
 {
 	int data = (int)layout_expert_data_ranks(l);

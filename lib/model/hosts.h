@@ -39,6 +39,11 @@ int64_t hosts_of_experts(const struct layout *l, const struct host_places *where
  * are on one, and where they are not even. */
 int64_t hosts_of_data(const struct layout *l, const struct host_places *where);
 
+/* Whether groups of `size` ranks, each `stride` after the one before it, have two levels on hosts
+ * of so many neighbours, a multiple of stride (docs/parallelism.md 9): on several hosts, and
+ * several on each. host 0: all ranks are on one. */
+bool hosts_two_levels(int64_t size, int64_t stride, int64_t host);
+
 /* Whether any ranks that hold the experts of a layer once together are on several hosts. */
 bool hosts_part_experts(const struct layout *l, const struct host_places *where);
 

@@ -44,6 +44,9 @@ struct layout {
 	/* hosts on which the ranks lie that hold the experts of a layer once together, as many
 	 * neighbours on each: rows go to each of them once (lib/model/hosts.h); 0 as 1 */
 	int64_t expert_hosts;
+	/* neighbouring ranks that a host has, where all have as many; 1 where they have not, and 0
+	 * where all ranks are on one */
+	int64_t host_ranks;
 };
 
 /*

@@ -85,6 +85,28 @@ main(void)
 	l.expert_hosts = 4;
 	CHECK(more(&l, 0) == one_host + takes(4, 1));
 
+	/* Instances have shards of experts, and equal shards of these, as of all else. */
+	l = (struct layout){ 1, 1, 8, 1, .expert_model_parallel_size = 2 };
+	one_host = more(&l, 0);
+	l.optimizer_instances = 2;
+	CHECK(more(&l, 0) == one_host + 2 * takes(16, 1) + 2 * (takes(4, 1) + ROOM));
+
+	/* On two levels there are two rails more, to any rank and to those of the same place. */
+	model.num_experts = 0;
+	l = (struct layout){ 1, 1, 8, 1, .host_ranks = 8 };
+	CHECK(more(&l, 0) == NCCL + takes(16, 1));
+	l.host_ranks = 1;
+	CHECK(more(&l, 0) == NCCL + takes(16, 1));
+	l.host_ranks = 4;
+	CHECK(more(&l, 0) == NCCL + takes(16, 1) + takes(4, 1) + takes(4, 2));
+	l.optimizer_instances = 2; /* whose shards are inside a host, and each instance on one */
+	CHECK(more(&l, 0) ==
+	    NCCL + 2 * takes(16, 1) + takes(4, 1) + takes(4, 2) + takes(4, 1) + ROOM);
+	l = (struct layout){ 2, 1, 4, 1, .host_ranks = 4 };
+	CHECK(more(&l, 0) == NCCL + takes(16, 1) + ROOM + takes(16, 1) + takes(4, 1) + takes(4, 2));
+	l.host_ranks = 2; /* one tensor pair each: data ranks have one level */
+	CHECK(more(&l, 0) == NCCL + takes(16, 1) + ROOM + takes(16, 1));
+
 	shape.dtype = DTYPE_F64;
 	CHECK(gpu_workspace(&l, &model, &shape, 0) == 0);
 	return check_done();

@@ -216,6 +216,28 @@ test_data(void)
 	CHECK(hosts_of_data(&l, &(struct host_places){ .ranks_per_host = 12 }) == 1);
 }
 
+/* A row of ranks has two levels where a communicator of them has, whichever rank is the first. */
+static void
+test_two_levels(void)
+{
+	int host[40], found = 0;
+	struct hosts h;
+
+	for (int size = 1; size <= 40; size++)
+		for (int stride = 1; stride <= 9; stride++)
+			for (int each = stride; each <= 40; each += stride) {
+				int first = rand() % stride;
+
+				for (int i = 0; i < size; i++)
+					host[i] = (first + i * stride) / each;
+				hosts_of(&h, host, size, 0);
+				CHECK(hosts_two_levels(size, stride, each) ==
+				    (h.count > 1 && h.inside > 1));
+				found += h.count > 1 && h.inside > 1;
+			}
+	CHECK(found > 0 && !hosts_two_levels(8, 1, 0) && !hosts_two_levels(4, 5, 9));
+}
+
 /* Hosts of equally many neighbours are found from fewer groups than any others, and from none. */
 static void
 test_regular(void)
@@ -271,6 +293,7 @@ main(void)
 	test_words();
 	test_experts();
 	test_data();
+	test_two_levels();
 	test_regular();
 	test_where();
 	return check_done();

@@ -635,6 +635,19 @@ expert_hosts(const struct train_config *c)
 	return hosts_of_experts(l, &(struct host_places){ c->hosts, world / hosts });
 }
 
+/* As layout.host_ranks has it. */
+static int64_t
+host_ranks(const struct train_config *c)
+{
+	int64_t world = layout_world(&c->plan.layout);
+	struct hosts h;
+
+	if (!c->hosts)
+		return world % c->o.pretend_hosts ? 1 : world / c->o.pretend_hosts;
+	hosts_of(&h, c->hosts, (int)world, 0);
+	return h.inside;
+}
+
 /* What else follows from the options, once the plan is known. */
 static void
 apply(struct train_config *c)
@@ -643,6 +656,7 @@ apply(struct train_config *c)
 	struct run_plan *p = &c->plan;
 
 	p->layout.expert_hosts = expert_hosts(c);
+	p->layout.host_ranks = host_ranks(c);
 	if (!p->model.eos_token_id.count && c->eod >= 0)
 		p->model.eos_token_id = (struct id_list){ 1, { c->eod } };
 	if (train_documents_apart(o))
