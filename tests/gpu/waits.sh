@@ -107,7 +107,7 @@ syncs()
 		preload="-x LD_PRELOAD=$B/tests/parity/syncs.so -x SYNCS=$PWD/syncs.$steps"
 		# shellcheck disable=SC2086
 		train $small $experts --train-iters "$steps" --micro-batch-size 1 \
-			--global-batch-size 4 || return
+			--global-batch-size 4 --log-interval 100 --timing-log-level 0 || return
 	done
 	grep '^mtrain\[0\]: to other hosts' log
 	for rank in 0 1; do
