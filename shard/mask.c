@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_MAX = 1 << 30, BATCH = 1 << 20 };
+enum { NOTES_MAX = 1 << 30, BATCH = 1 << 20 };
 
 /* The list as stretches of tokens of the .bin, in order. */
 struct stretch {
@@ -44,22 +44,17 @@ by_begin(const void *x, const void *y)
 	return a->begin < b->begin ? -1 : a->begin > b->begin;
 }
 
-/* From documents to tokens; each must be there. */
+/* From documents to tokens; those of a span must be there. */
 static int
 place_spans(struct masking *m, const struct mask_span *span, const char *list, struct err *e)
 {
 	const struct dataset *d = m->d;
-	int64_t documents = dataset_num_documents(d);
 
 	m->stretch = mem_alloc((size_t)m->stretches + 1, sizeof *m->stretch);
 	for (int64_t i = 0; i < m->stretches; i++) {
 		const struct mask_span *s = &span[i];
 		int64_t begin, end;
 
-		if (s->document >= documents)
-			return err_at(e, list, s->line,
-			    "document %lld: %s has %lld, counted from 0", (long long)s->document,
-			    dataset_prefix(d), (long long)documents);
 		begin = dataset_sequence_start(d, dataset_document_start(d, s->document));
 		end = dataset_sequence_start(d, dataset_document_start(d, s->document + 1));
 		if (s->count >= 0 && (s->first > end - begin || s->count > end - begin - s->first))
@@ -76,20 +71,13 @@ place_spans(struct masking *m, const struct mask_span *span, const char *list, s
 static int
 read_list(struct masking *m, const struct mask_config *c, struct err *e)
 {
-	const char *path = c->documents;
-	struct mask_list list = { 0 };
-	char *text;
-	size_t len;
-	int rc;
+	struct mask_list list;
+	int rc = mask_list_read(c->documents, c->corpus, m->d, &list, e);
 
-	if (io_read_regular(path, LIST_MAX, &text, &len, e) < 0)
-		return -1;
-	rc = mask_list_parse(text, len, path, c->corpus, &list, e);
 	m->stretches = list.count;
 	if (rc == 0)
-		rc = place_spans(m, list.span, path, e);
+		rc = place_spans(m, list.span, c->documents, e);
 	free(list.span);
-	free(text);
 	return rc;
 }
 
@@ -177,7 +165,7 @@ name_mask(const char *prefix, const char *mask, struct err *e)
 	str_addf(&path, "%s.json", prefix);
 	rc = io_there(path.buf, e);
 	if (rc > 0)
-		rc = io_read_regular(path.buf, LIST_MAX, &text, &len, e) < 0 ? -1 : 1;
+		rc = io_read_regular(path.buf, NOTES_MAX, &text, &len, e) < 0 ? -1 : 1;
 	if (rc > 0 && len > 2 && !memcmp(text, "{\n", 2) && !strstr(text, "\n  \"mask\": ")) {
 		str_adds(&out, "{\n  \"mask\": ");
 		str_add_json(&out, name, strlen(name));

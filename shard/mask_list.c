@@ -1,9 +1,12 @@
 /* mask_list.c - a list of documents, or of spans of them */
 #include "shard/mask_list.h"
+#include "lib/base/io.h"
 #include "lib/base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { LIST_MAX = 1 << 30 };
 
 /* A number from 0 on of at most 15 digits at *p, which moves past it and the blanks there; -1
  * when there is none. */
@@ -132,4 +135,27 @@ mask_list_parse(const char *text, size_t len, const char *name, const char *corp
 		out->count += taken;
 	}
 	return 0;
+}
+
+int
+mask_list_read(const char *path, const char *corpus, const struct dataset *d, struct mask_list *out,
+    struct err *e)
+{
+	int64_t documents = dataset_num_documents(d);
+	char *text;
+	size_t len;
+	int rc;
+
+	*out = (struct mask_list){ 0 };
+	if (io_read_regular(path, LIST_MAX, &text, &len, e) < 0)
+		return -1;
+	rc = mask_list_parse(text, len, path, corpus, out, e);
+	free(text);
+	for (int64_t i = 0; i < out->count && rc == 0; i++)
+		if (out->span[i].document >= documents)
+			rc = err_at(e, path, out->span[i].line,
+			    "document %lld: %s has %lld, counted from 0",
+			    (long long)out->span[i].document, dataset_prefix(d),
+			    (long long)documents);
+	return rc;
 }

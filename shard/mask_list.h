@@ -10,6 +10,7 @@
 #define SHARD_MASK_LIST_H
 
 #include "lib/base/err.h"
+#include "lib/data/dataset.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,9 @@ struct mask_list {
 /* Reads all lines, of a table those of a corpus; NULL: none is named. -1 with the line that is
  * wrong. */
 int mask_list_parse(const char *text, size_t len, const char *name, const char *corpus,
+    struct mask_list *out, struct err *e);
+/* Reads and parses the file of a list, whose documents must be of the dataset. */
+int mask_list_read(const char *path, const char *corpus, const struct dataset *d,
     struct mask_list *out, struct err *e);
 
 #endif

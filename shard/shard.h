@@ -98,6 +98,9 @@ struct split_config {
 	const char *output;        /* the pieces are output_00000 and so on */
 	int64_t documents, tokens; /* at most this many per piece; 0: no such limit */
 	const char *proportion;    /* shares of the documents, "90,5,5" */
+	/* a file of mask_list.h, whose documents are left out of the one piece, output; corpus: of
+	 * its rows, where it is a table of where */
+	const char *without, *corpus;
 	bool force;
 	const char *made_by;
 	void (*progress)(uint64_t done, uint64_t total);

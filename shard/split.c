@@ -1,11 +1,12 @@
 /*
- * split.c - dividing a dataset between documents
+ * split.c - dividing a dataset between documents, or leaving some out
  *
  * The cuts are computed from the index before anything is written, so that existing names and wrong
  * counts are reported at once. The concatenated pieces are the dataset.
  */
 #include "lib/base/mem.h"
 #include "lib/base/temp_sweep.h"
+#include "shard/mask_list.h"
 #include "shard/shard.h"
 
 #include <math.h>
@@ -15,7 +16,8 @@
 
 enum { MAX_PIECES = 100000 }; /* names have five digits, so that they sort */
 
-/* The cuts: piece i is the documents [at[i], at[i + 1]). */
+/* The cuts: piece i is the documents [at[i], at[i + 1]); of --without, the one piece is those of
+ * every pair from an even place on. */
 struct cuts {
 	int64_t *at;
 	int64_t count;
@@ -80,7 +82,9 @@ shard_split_check(const struct split_config *c, struct err *e)
 {
 	int64_t count;
 	double *share;
-	int ways = (c->documents > 0) + (c->tokens > 0) + (c->proportion != NULL), rc = 0;
+	int ways = (c->documents > 0) + (c->tokens > 0) + (c->proportion != NULL) +
+	    (c->without != NULL),
+	    rc = 0;
 
 	if (!c->output)
 		return err_set(e, "--output is needed: the prefix of the pieces");
@@ -88,8 +92,10 @@ shard_split_check(const struct split_config *c, struct err *e)
 		return -1;
 	if (ways != 1)
 		return err_set(e,
-		    "split needs one of --documents, --tokens and --proportion, not %s",
+		    "split needs one of --documents, --tokens, --proportion and --without, not %s",
 		    ways ? "several" : "none");
+	if (c->corpus && !c->without)
+		return err_set(e, "--corpus needs --without");
 	if (c->proportion) {
 		rc = parse_shares(c->proportion, &share, &count, e);
 		free(share);
@@ -138,12 +144,47 @@ cut_by_size(const struct split_config *c, const struct dataset *d, struct cuts *
 	add_cut(out, documents);
 }
 
+static int
+by_document(const void *x, const void *y)
+{
+	const struct mask_span *a = x, *b = y;
+
+	return a->document < b->document ? -1 : a->document > b->document;
+}
+
+/* The documents between those of the list; each of it is left out whole. */
+static int
+cut_out(const struct split_config *c, const struct dataset *d, struct cuts *out, struct err *e)
+{
+	int64_t documents = dataset_num_documents(d), begin = 0;
+	struct mask_list list;
+	int rc = mask_list_read(c->without, c->corpus, d, &list, e);
+
+	if (rc == 0 && list.count)
+		qsort(list.span, (size_t)list.count, sizeof *list.span, by_document);
+	for (int64_t i = 0; rc == 0 && i <= list.count; i++) {
+		int64_t end = i < list.count ? list.span[i].document : documents;
+
+		if (end > begin) {
+			add_cut(out, begin);
+			add_cut(out, end);
+		}
+		begin = end + 1;
+	}
+	free(list.span);
+	if (rc == 0 && out->count == 0)
+		rc = err_at(e, c->without, 0, "has all documents of %s", dataset_prefix(d));
+	return rc;
+}
+
 /* Computes the cuts; a dataset without documents is an error. */
 static int
 find_cuts(const struct split_config *c, const struct dataset *d, struct cuts *out, struct err *e)
 {
 	if (dataset_num_documents(d) == 0)
 		return err_at(e, dataset_prefix(d), 0, "it has no documents to split");
+	if (c->without)
+		return cut_out(c, d, out, e);
 	if (c->proportion)
 		cut_by_share(c, dataset_num_documents(d), out);
 	else
@@ -154,12 +195,20 @@ find_cuts(const struct split_config *c, const struct dataset *d, struct cuts *ou
 	return 0;
 }
 
+static int64_t
+num_pieces(const struct split_config *c, const struct cuts *cuts)
+{
+	return c->without ? 1 : cuts->count - 1;
+}
+
 /* The name of a piece. */
 static const char *
 piece_name(const struct split_config *c, int64_t i, struct str *name)
 {
 	str_clear(name);
-	str_addf(name, "%s_%05lld", c->output, (long long)i);
+	str_adds(name, c->output);
+	if (!c->without)
+		str_addf(name, "_%05lld", (long long)i);
 	return name->buf;
 }
 
@@ -188,21 +237,50 @@ struct whole {
 	struct lock *lock; /* of all pieces */
 };
 
-/* Writes one piece and its notes, or neither. */
-static int
-write_piece(struct whole *x, const int64_t cut[2], const char *name, struct err *e)
+/* The cuts of a piece: ranges of documents, and what they hold. */
+struct piece {
+	const int64_t *cut; /* [2 * ranges] */
+	int64_t ranges, documents, sequences, tokens;
+};
+
+static struct piece
+piece_of(const struct whole *x, const struct cuts *cuts, int64_t i)
 {
 	const struct dataset *d = x->d;
-	struct notes_input input = { dataset_prefix(d), (int64_t)dataset_bin_bytes(d), cut[0] };
+	struct piece p = { .cut = cuts->at + i, .ranges = 1 };
+
+	if (x->c->without)
+		p.ranges = cuts->count / 2;
+	for (int64_t k = 0; k < p.ranges; k++) {
+		int64_t begin = p.cut[2 * k], end = p.cut[2 * k + 1],
+			s0 = dataset_document_start(d, begin), s1 = dataset_document_start(d, end);
+
+		p.documents += end - begin;
+		p.sequences += s1 - s0;
+		p.tokens += dataset_sequence_start(d, s1) - dataset_sequence_start(d, s0);
+	}
+	return p;
+}
+
+/* Writes one piece and its notes, or neither. The one of --without has the name that is locked
+ * already. */
+static int
+write_piece(struct whole *x, const struct piece *p, const char *name, struct err *e)
+{
+	const struct dataset *d = x->d;
+	struct notes_input input = { dataset_prefix(d), (int64_t)dataset_bin_bytes(d),
+		x->c->without ? -1 : p->cut[0] };
 	struct notes_origin origin = { x->c->made_by, &input, 1 };
-	struct lock *lock = lock_check(x->lock, e) < 0 ? NULL : dataset_claim(name, &shard_lock, e);
+	struct lock *lock = lock_check(x->lock, e) < 0 ? NULL
+	    : x->c->without                            ? x->lock
+						       : dataset_claim(name, &shard_lock, e);
 	struct dataset_writer *w = lock ? dataset_writer_new(name, dataset_dtype(d), e) : NULL;
 	int rc = w ? 0 : -1;
 
 	if (rc == 0 && dataset_mask(d))
 		rc = dataset_writer_add_mask(w, lock, e);
-	if (rc == 0)
-		rc = shard_add_documents(w, d, cut, &x->meter, e);
+	for (int64_t k = 0; rc == 0 && k < p->ranges; k++)
+		rc = shard_add_documents(w, d, p->cut + 2 * k, &x->meter, e);
 	if (rc == 0) {
 		dataset_writer_guard(w, lock, x->c->force);
 		notes_describe(w, &x->notes, &origin);
@@ -210,7 +288,8 @@ write_piece(struct whole *x, const int64_t cut[2], const char *name, struct err 
 	} else {
 		dataset_abort(w);
 	}
-	lock_release(lock);
+	if (lock != x->lock)
+		lock_release(lock);
 	return rc;
 }
 
@@ -220,20 +299,17 @@ static int
 write_pieces(struct whole *x, const struct cuts *cuts, FILE *out, struct err *e)
 {
 	const struct split_config *c = x->c;
-	const struct dataset *d = x->d;
 	struct str name = { 0 }, rows = { 0 };
-	int rc = notes_read(dataset_prefix(d), &x->notes, e) < 0 ? -1 : 0;
+	int rc = notes_read(dataset_prefix(x->d), &x->notes, e) < 0 ? -1 : 0;
 	int64_t made = 0;
 
 	temp_sweep_beside(c->output);
-	while (rc == 0 && made + 1 < cuts->count) {
-		const int64_t *cut = cuts->at + made, s0 = dataset_document_start(d, cut[0]),
-			      s1 = dataset_document_start(d, cut[1]);
+	while (rc == 0 && made < num_pieces(c, cuts)) {
+		struct piece p = piece_of(x, cuts, made);
 
-		rc = write_piece(x, cut, piece_name(c, made, &name), e);
-		str_addf(&rows, "%s\t%lld\t%lld\t%lld\n", name.buf, (long long)(cut[1] - cut[0]),
-		    (long long)(s1 - s0),
-		    (long long)(dataset_sequence_start(d, s1) - dataset_sequence_start(d, s0)));
+		rc = write_piece(x, &p, piece_name(c, made, &name), e);
+		str_addf(&rows, "%s\t%lld\t%lld\t%lld\n", name.buf, (long long)p.documents,
+		    (long long)p.sequences, (long long)p.tokens);
 		made += rc == 0;
 	}
 	while (rc < 0 && made > 0 && lock_check(x->lock, NULL) == 0)
@@ -254,7 +330,7 @@ check_targets(const struct whole *x, const struct cuts *cuts, struct err *e)
 	struct str name = { 0 };
 	int rc = 0;
 
-	for (int64_t i = 0; i + 1 < cuts->count && rc == 0; i++) {
+	for (int64_t i = 0; i < num_pieces(x->c, cuts) && rc == 0; i++) {
 		if (shard_same(piece_name(x->c, i, &name), dataset_prefix(x->d)))
 			rc = err_set(e, "--output %s: '%s' would be replaced by a piece of it",
 			    x->c->output, dataset_prefix(x->d));

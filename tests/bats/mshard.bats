@@ -41,8 +41,8 @@ no_leftovers()
 	refused 2 "mshard: head takes one dataset at a time, not 2" mshard head a_u16 b_i32
 	refused 2 "mshard: --output is needed: the prefix of the merged dataset" mshard cat a_u16
 	refused 2 "mshard: --output is needed: the prefix of the pieces" mshard split a_u16 --tokens 5
-	refused 2 "mshard: split needs one of --documents, --tokens and --proportion, not none" mshard split -o x a_u16
-	refused 2 "mshard: split needs one of --documents, --tokens and --proportion, not several" \
+	refused 2 "mshard: split needs one of --documents, --tokens, --proportion and --without, not none" mshard split -o x a_u16
+	refused 2 "mshard: split needs one of --documents, --tokens, --proportion and --without, not several" \
 		mshard split -o x a_u16 --tokens 5 --proportion 1,1
 	refused 2 "mshard: split takes one dataset at a time, not 2" mshard split -o x --tokens 5 a_u16 b_i32
 	for shares in '1,x x' ', ' '-1,2 -1' '1,,2 ' 'inf,1 inf' '90,nan nan'; do
@@ -918,6 +918,43 @@ train	"*"valid	"*"sample	dataset	parts	tokens	text
 			mshard mask --force --documents list p_text_document
 	done
 	refused 2 "mshard: --documents is needed: the list of documents" mshard mask p_text_document
+	no_leftovers
+}
+
+@test "split: documents of a list are left out" {
+	printf '{"text": [%s], "m": [%s]}\n' "1, 2, 3" "1, 0, 1" "4, 5" "1, 1" "6, 7, 8" "0, 0, 1" "9" 1 |
+		mtok -q --tokenizer-type NullTokenizer --vocab-size 20 --mask-key m -o p
+	printf '3\n1\n1\n' >list
+	run -0 mshard split --without list -o q p_text_document
+	[ "$output" = $'dataset\tdocuments\tsequences\ttokens\nq\t2\t2\t6' ]
+	run -0 mshard head q
+	[ "$(echo "$output" | cut -f 4,5)" = $'mask\tids\n0+1 2+1\t1 2 3\n2+1\t6 7 8' ]
+	run -0 mshard verify q
+	grep -q '"type": "NullTokenizer"' q.json
+	refused 1 "mshard: 'q.bin' exists; --force replaces it" \
+		mshard split --without list -o q p_text_document
+	# Rows of where name the documents of a sample, however much of one it read.
+	mshard where --data-path p_text_document --split 1,0,0 --seq-length 4 --global-batch-size 1 \
+		--step 1 >rows
+	run -0 mshard split --without rows --corpus p_text_document -o r p_text_document
+	[ "$(mshard head r | sed 1d | wc -l)" = $((4 - $(sed 1d rows | cut -f 6 | sort -u | wc -l))) ]
+	refused 1 "mshard: rows: a table of several datasets: --corpus says of which its rows are read" \
+		mshard split --without rows -o s p_text_document
+	printf '1\n4\n' >list
+	refused 1 "mshard: list:2: document 4: p_text_document has 4, counted from 0" \
+		mshard split --without list -o s p_text_document
+	seq 0 3 >list
+	refused 1 "mshard: list: has all documents of p_text_document" \
+		mshard split --without list -o s p_text_document
+	: >list
+	refused 1 "mshard: --output p_text_document: 'p_text_document' would be replaced by a piece of it" \
+		mshard split --force --without list -o p_text_document p_text_document
+	run -0 mshard split --without list -o s p_text_document
+	cmp s.bin p_text_document.bin
+	cmp s.idx p_text_document.idx
+	cmp s_mask.bin p_text_document_mask.bin
+	refused 2 "mshard: --corpus needs --without" \
+		mshard split --documents 1 --corpus p_text_document -o t p_text_document
 	no_leftovers
 }
 
