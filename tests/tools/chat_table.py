@@ -200,4 +200,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (OSError, ValueError, jinja2.exceptions.TemplateSyntaxError) as wrong:
+        sys.exit("chat_table.py: %s" % wrong)

@@ -7,6 +7,7 @@ The examples, templates and delimiters are lm_eval's own (0.4.13): a line has a 
 they would go to a model. Tasks that generate text are left out, with a note.
 """
 import argparse
+import io
 import json
 import sys
 
@@ -72,8 +73,13 @@ def main():
     p.add_argument("--include_path")
     p.add_argument("-o", required=True)
     o = p.parse_args()
-    with open(o.o, "w", encoding="utf-8") as f:
-        export(o.tasks.split(","), f, o.num_fewshot, o.limit, o.include_path)
+    out = io.StringIO()
+    try:
+        export(o.tasks.split(","), out, o.num_fewshot, o.limit, o.include_path)
+        with open(o.o, "w", encoding="utf-8") as f:
+            f.write(out.getvalue())
+    except (KeyError, OSError, ValueError) as wrong:
+        sys.exit("lmeval_export.py: %s" % (wrong.args[0] if wrong.args[1:] == () else wrong))
 
 
 if __name__ == "__main__":
