@@ -126,7 +126,7 @@ packing()
 		rate --dataloader-inter-document-masking >whole
 		echo "$(cat packed) $(cat whole)" | tee -a rates | awk '{ print $1 / $2 }' >>ratio
 	done
-	awk -v ratio="$(median <ratio)" '{ p += $1; c += $2 }
+	awk -v ratio="$(median <ratio | awk '{ printf "%.3f", $1 }')" '{ p += $1; c += $2 }
 		END { printf "mtrain --sample-packing best-fit, tokens that are no padding per "\
 			"CPU second, median of ratios %s; peer: cut with the same mask of "\
 			"documents\t%.0f\t%.0f\n", ratio, p / NR, c / NR }' rates | record_rows
