@@ -29,9 +29,6 @@ struct mask_list {
  * wrong. */
 int mask_list_parse(const char *text, size_t len, const char *name, const char *corpus,
     struct mask_list *out, struct err *e);
-/* Reads and parses the file of a list, whose documents must be of the dataset. */
-int mask_list_read(const char *path, const char *corpus, const struct dataset *d,
-    struct mask_list *out, struct err *e);
 
 /* Reads and parses a file; a document that the dataset does not have is an error with its line. */
 int mask_list_read(const char *path, const char *corpus, const struct dataset *d,
