@@ -43,6 +43,7 @@ parse_one(const char *text, struct strike *s, struct err *e)
 	if (path) {
 		*path++ = '\0';
 		s->about = spot_about(path);
+		s->here = true;
 		snprintf(s->path, sizeof s->path, "%s", path);
 	}
 	if (n < 3 || k == STRIKE_KIND_COUNT || parse_call(call, &s->call) < 0 || times < 1)
@@ -133,17 +134,28 @@ faults_calls(enum call c)
 	return bits;
 }
 
-/* Whether a call of this process may be one that a strike counts. What fails from one on fails
- * everywhere, wherever it has begun. */
+/* Whether a call of this process may be one that a strike counts. */
 static bool
 counts(const struct strike *s, enum call c, const struct process *p)
 {
-	bool here =
-	    !s->about || s->about == sim.current->about || (s->struck && s->kind == STRIKE_FAIL_ON);
+	bool here = !s->about || s->about == sim.current->about ||
+	    (s->struck && s->kind == STRIKE_FAIL_ON && !s->here);
 	bool then = !s->then || s == sim.faults->strike || s[-1].struck || s[-1].dropped;
 
 	return !s->dropped && then && here && (s->rank < 0 || s->rank == p->rank) &&
 	    faults_calls(s->call) >> c & 1;
+}
+
+/* From here on the changes of this rank count. */
+static void
+put_off(struct strike *s, const struct process *p)
+{
+	s->call = CALL_CHANGE;
+	s->about = 0;
+	s->rank = p->rank;
+	s->count = 0;
+	s->at = s->later;
+	s->later = 0;
 }
 
 int
@@ -171,7 +183,10 @@ faults_at(enum call c, const char *path)
 		if (f->branch && !f->branch(s))
 			continue;
 		f->branch = NULL;
-		if (s->count >= s->at && (s->count <= s->at + s->more || s->kind == STRIKE_FAIL_ON))
+		if (s->later && s->count == s->at)
+			put_off(s, p);
+		else if (s->count >= s->at &&
+		    (s->count <= s->at + s->more || s->kind == STRIKE_FAIL_ON))
 			err = strike(s, c, p);
 	}
 	return err;

@@ -34,6 +34,8 @@ struct strike {
 	long more;            /* calls after it that it happens at too */
 	int err;              /* of a call that fails */
 	bool then;            /* calls count once the one before it has happened */
+	long later;           /* it happens at so manieth change of that rank after it; 0: at it */
+	bool here;            /* what fails from one on does so at its spot alone */
 	bool dropped;         /* it does not happen */
 	/* set by faults_at */
 	long count;

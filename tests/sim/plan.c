@@ -163,12 +163,17 @@ draw_strike(struct strike *s, enum strike_kind kind)
 	*s = (struct strike){
 		.kind = kind, .rank = -1, .call = CALL_ANY, .at = 1, .then = draw_then(s)
 	};
-	if (draw(8))
+	if (kind == STRIKE_POWER && draw_one_in(3))
+		count(s, CALL_FSYNC, false);
+	else if (draw(8))
 		aim(s, calls, one_rank);
 	else
 		count(s, one_rank || draw(2) ? draw_call(calls) : CALL_ANY, one_rank);
 	if (fails(kind))
 		s->err = draw_error(s->call);
+	s->here = s->about && draw(2);
+	if (kind <= STRIKE_POWER && s->about && draw(2))
+		s->later = 1 + (long)draw(2);
 }
 
 /* Soon after the fault before it, whatever is done then that changes the disk; a loss of power
@@ -199,6 +204,19 @@ draw_cut(struct strike *s)
 	return 2;
 }
 
+/* An end while names change, which is most of what a tool has to do right. */
+static int
+draw_between(struct strike *s)
+{
+	s[0] = (struct strike){ .kind = draw(3) ? STRIKE_POWER : STRIKE_KILL,
+		.rank = -1,
+		.at = 1,
+		.then = draw_then(s) };
+	aim(s, BIT(RENAME) | BIT(LINK) | BIT(UNLINK) | BIT(FSYNC), false);
+	s[0].later = s[0].about ? (long)draw(3) : 0;
+	return 1;
+}
+
 /* A failure, and something that happens while what it needs is done. */
 static int
 draw_twice(struct strike *s)
@@ -225,10 +243,11 @@ draw_early(struct strike *s)
 	if (plan.faults->dark)
 		return 1;
 	s[1] = (struct strike){ .kind = STRIKE_FAIL_ON, .at = 1, .err = EIO, .then = true };
-	if (draw(2))
+	if (draw(4))
 		aim(&s[1], looking, true);
 	else
 		count(&s[1], draw_call(looking), true);
+	s[1].here = s[1].about && draw(2);
 	return 2;
 }
 
@@ -263,7 +282,7 @@ draw_some(struct strike *s, unsigned enabled)
 		STRIKE_POWER, STRIKE_POWER, STRIKE_POWER, STRIKE_TERM, STRIKE_STOP, STRIKE_SLOW,
 		STRIKE_FAIL, STRIKE_FAIL, STRIKE_FAIL, STRIKE_FAIL, STRIKE_FAIL, STRIKE_FAIL,
 		STRIKE_FAIL, STRIKE_FAIL, STRIKE_FAIL, STRIKE_FAIL, STRIKE_FAIL_ON, STRIKE_FAIL_ON,
-		STRIKE_LEAP, STRIKE_SHORT };
+		STRIKE_FAIL_ON, STRIKE_FAIL_ON, STRIKE_LEAP, STRIKE_SHORT };
 	enum strike_kind kind;
 
 	if (is_first(s) && !plan.layout->tool && draw_one_in(8))
@@ -274,6 +293,8 @@ draw_some(struct strike *s, unsigned enabled)
 		return draw_cut(s);
 	if (draw_one_in(plan.layout->tool ? 2 : 10))
 		return draw_twice(s);
+	if (plan.layout->tool && draw(2))
+		return draw_between(s);
 	do
 		kind = kinds[draw(sizeof kinds / sizeof *kinds)];
 	while (!(enabled >> kind & 1));
@@ -347,7 +368,10 @@ plan_words(const struct layout *x, const struct faults *f, char *out, size_t cap
 
 		if (s->dropped)
 			continue;
-		say(&t, "%s%s at %s%s%s %ld", s->then ? ", then " : ", ", strike_names[s->kind],
+		say(&t, "%s%s at ", s->then ? ", then " : ", ", strike_names[s->kind]);
+		if (s->later)
+			say(&t, "change %ld after ", s->later);
+		say(&t, "%s%s%s %ld",
 		    s->call < CALL_COUNT         ? call_names[s->call]
 			: s->call == CALL_CHANGE ? "change"
 						 : "call",

@@ -73,7 +73,7 @@ _Static_assert(sizeof layouts / sizeof *layouts == LAYOUTS, "the number of layou
 static int
 chances(const struct layout *x)
 {
-	return x->corpora ? 4 : x->tool ? 2 : 1;
+	return x->corpora ? 5 : x->tool ? 3 : 1;
 }
 
 int
