@@ -1,18 +1,15 @@
 /*
  * case.c - one seed: a run that is disturbed, started again until its end, and checked
  *
- * Each seed enables a random part of the faults and draws at which calls they happen, how long
- * calls and messages take, and where threads pause. A disturbed run must end with a status and a
+ * What happens to it is drawn by plan.c. A disturbed run must end with a status and a
  * line that the manual states; what it said to be saved must be whole; started again, it must end
  * with the bytes of a run that nothing happened to, and never repeat a step that was saved.
  */
 #include "tests/sim/case.h"
 #include "lib/base/mem.h"
-#include "lib/base/rng.h"
 #include "tests/faults/saved.h"
 #include "tests/sim/disk.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +26,7 @@ static struct {
 	const struct layout *layout;
 	struct faults faults;
 	uint64_t promised; /* iterations that were said to be saved, as bits */
-	bool srun;         /* ranks live on when one has died */
 	bool power;        /* was lost at some time */
-	bool ends_dark;    /* it is lost as soon as all is done */
 	bool torn;         /* metrics are missing, and it was said */
 	bool forced;       /* a tool has found what another one has left, and gets --force */
 	int struck, struck_before; /* faults so far, and before the start under way */
@@ -56,234 +51,13 @@ int
 case_layout(const struct case_options *o)
 {
 	draw_begin(o->seed);
-	return o->layout >= 0 ? o->layout : (int)draw(LAYOUTS);
-}
-
-static void
-draw_pace(void)
-{
-	static const int64_t costs[] = { 200, 2000, 20000 },
-			     wires[] = { 1000, 20000, 1000000, 50000000 },
-			     pauses[] = { MILLISECOND, 100 * MILLISECOND, 3 * SECOND };
-	static const int pause_one_in[] = { 0, 2000, 300 };
-
-	sim.call_cost = costs[draw(3)];
-	sim.wire_delay = wires[draw(4)];
-	sim.pause_max = pauses[draw(3)];
-	sim.pause_one_in = pause_one_in[draw(3)];
-}
-
-/* The first calls of a start are rare among all, and as much depends on them: half of the time any
- * magnitude is as likely. */
-static long
-draw_number(long n)
-{
-	int bits = 64 - __builtin_clzll((unsigned long long)n | 1);
-
-	return draw(2) ? 1 + (long)draw((uint64_t)n)
-		       : 1 + (long)draw(UINT64_C(1) << draw((uint64_t)bits + 1));
-}
-
-enum { CHANGES = 8 }; /* of failing, the first */
-static const enum call failing[] = { CALL_OPEN, CALL_WRITE, CALL_FSYNC, CALL_CLOSE, CALL_RENAME,
-	CALL_LINK, CALL_UNLINK, CALL_MKDIR, CALL_READ, CALL_MMAP, CALL_LOOK, CALL_LIST, CALL_MEMORY,
-	CALL_THREAD, CALL_TRUNCATE, CALL_FLOCK };
-
-/* By these a start learns what earlier ones have left. */
-static const enum call looking[] = { CALL_LOOK, CALL_OPEN, CALL_READ, CALL_LIST };
-
-/* As much depends on what a sync promises as on all other calls. */
-static enum call
-draw_failing(void)
-{
-	return draw(4) ? failing[draw(sizeof failing / sizeof *failing)] : CALL_FSYNC;
-}
-
-static enum call
-draw_change(void)
-{
-	return draw(2) ? failing[draw(CHANGES)] : CALL_FSYNC;
-}
-
-static void
-draw_strike(struct strike *s, enum strike_kind kind)
-{
-	static const int errors[] = { EIO, ENOSPC, EDQUOT, ENOMEM, EMFILE };
-	bool fails = kind == STRIKE_FAIL || kind == STRIKE_FAIL_ON;
-	int ranks = run.layout->ranks;
-
-	*s = (struct strike){ .kind = kind, .rank = -1, .call = CALL_COUNT };
-	if (fails) {
-		s->call = draw_failing();
-		s->rank = (int)draw((uint64_t)ranks);
-		s->at = draw_number(run.reference->calls[s->call] + 2);
-		s->err = s->call == CALL_MEMORY ? ENOMEM
-		    : s->call == CALL_THREAD    ? EAGAIN
-		    : draw(3)                   ? EIO
-						: errors[draw(sizeof errors / sizeof *errors)];
-	} else if (kind == STRIKE_SHORT) {
-		s->call = draw(2) ? CALL_READ : CALL_WRITE;
-		s->rank = (int)draw((uint64_t)ranks);
-		s->at = draw_number(run.reference->calls[s->call] + 2);
-	} else if (draw(2)) { /* the calls that change what is on the disk are few */
-		s->call = kind == STRIKE_POWER ? draw_change() : failing[draw(CHANGES)];
-		s->at = draw_number(run.reference->calls[s->call] + 2);
-	} else if (draw(2)) { /* and each kind has its turn, however few of it there are */
-		do
-			s->call = (enum call)draw(CALL_COUNT);
-		while (s->call == CALL_MEMORY);
-		s->at = draw_number(run.reference->calls[s->call] + 2);
-	} else {
-		s->at = draw_number(run.reference->yields * 3 / 2);
-	}
-}
-
-/* A write that is cut short, by an end that comes before it is continued. */
-static void
-draw_cut(struct faults *f)
-{
-	draw_strike(&f->strike[0], STRIKE_SHORT);
-	f->strike[0].call = CALL_WRITE;
-	f->strike[0].at = draw_number(run.reference->calls[CALL_WRITE] + 2);
-	f->strike[1] = f->strike[0];
-	f->strike[1].kind = STRIKE_KILL;
-	f->strike[1].at++;
-	f->count = f->count < 2 ? 2 : f->count;
-}
-
-/* An end soon after the beginning, whose remains the next start has to deal with: either nothing
- * that it finds there is on the disk for good, or it cannot look at all of it. */
-static void
-draw_early(struct faults *f)
-{
-	f->strike[0] = (struct strike){ .kind = STRIKE_KILL,
-		.rank = -1,
-		.call = draw(2) ? CALL_RENAME : failing[draw(CHANGES)],
-		.at = 1 + (long)draw(8) };
-	run.ends_dark = draw(2);
-	if (run.ends_dark)
-		return;
-	draw_strike(&f->strike[1], STRIKE_FAIL_ON);
-	f->strike[1].call = looking[draw(4)];
-	f->strike[1].at = draw_number(run.reference->calls[f->strike[1].call] / 4 + 2);
-	f->strike[1].err = EIO;
-	f->strike[1].then = true;
-	f->count = f->count < 2 ? 2 : f->count;
-}
-
-/* A failure, and one of what is done because of it. */
-static void
-draw_twice(struct faults *f)
-{
-	static const enum call undoing[] = { CALL_UNLINK, CALL_UNLINK, CALL_RENAME, CALL_FSYNC };
-
-	draw_strike(&f->strike[0], STRIKE_FAIL);
-	f->strike[0].call = draw(2) ? CALL_RENAME : failing[draw(CHANGES)];
-	f->strike[0].at = 1 + (long)draw((uint64_t)run.reference->calls[f->strike[0].call] + 1);
-	f->strike[0].err = EIO;
-	f->strike[1] = f->strike[0];
-	f->strike[1].call = undoing[draw(4)];
-	f->strike[1].at = 1 + (long)draw(4);
-	f->strike[1].then = true;
-	f->count = f->count < 2 ? 2 : f->count;
-}
-
-/* One seed in eight: numbers of their own say which, so that others draw what they drew before. */
-static bool
-fails_in_a_row(void)
-{
-	const uint32_t counter[4] = { 0, 0, 0x726f77, 0 };
-	uint32_t drawn[4];
-
-	rng_philox(run.o->seed, counter, drawn);
-	return drawn[0] % 8 == 0;
-}
-
-/* A first save that ends between the renames of its manifest, of itself and of the tracker, which
- * come after two of each rank; and a next start that finds what it has left on a disk that fails a
- * few times in a row and then no more. */
-static void
-draw_row(struct faults *f)
-{
-	int ranks = run.layout->ranks;
-	enum call call = looking[draw(4)];
-
-	f->strike[0] = (struct strike){ .kind = STRIKE_KILL,
-		.rank = -1,
-		.call = CALL_RENAME,
-		.at = 2 * ranks + 1 + (draw(2) ? 4 : (long)draw(5)) };
-	f->strike[1] = (struct strike){ .kind = STRIKE_FAIL,
-		.rank = draw(2) ? 0 : (int)draw((uint64_t)ranks),
-		.call = call,
-		.at = 1 + (long)draw(call == CALL_LIST ? 8 : 24),
-		.more = 1 + (long)draw(2),
-		.err = EIO,
-		.then = true };
-	f->count = 2;
-}
-
-static void
-draw_faults(void)
-{
-	struct faults *f = &run.faults;
-	unsigned enabled = 1u + (unsigned)draw((1u << STRIKE_KIND_COUNT) - 1);
-	static const int short_one_in[] = { 0, 0, 100, 5 };
-	static const enum strike_kind kinds[] = { STRIKE_KILL, STRIKE_HOST, STRIKE_POWER,
-		STRIKE_POWER, STRIKE_TERM, STRIKE_STOP, STRIKE_SLOW, STRIKE_FAIL, STRIKE_FAIL,
-		STRIKE_FAIL, STRIKE_FAIL_ON, STRIKE_FAIL_ON, STRIKE_LEAP, STRIKE_SHORT };
-
-	f->count = 1 + (int)draw(4);
-	if (draw_one_in(12))
-		draw_cut(f);
-	else if (draw_one_in(6))
-		draw_early(f);
-	else if (draw_one_in(run.layout->tool ? 2 : 10))
-		draw_twice(f);
-	if (fails_in_a_row())
-		draw_row(f);
-	for (int i = f->strike[1].at ? 2 : f->strike[0].at ? 1 : 0; i < f->count; i++) {
-		enum strike_kind kind;
-
-		do
-			kind = kinds[draw(sizeof kinds / sizeof *kinds)];
-		while (!(enabled >> kind & 1));
-		draw_strike(&f->strike[i], kind);
-	}
-	f->short_one_in = short_one_in[draw(4)];
-	f->report_deaths = draw(2);
-	run.srun = run.layout->ranks > 1 && draw_one_in(3);
-	/* a rank that is held up for seconds again and again never counts as waiting for a dead one
-	 */
-	if (run.srun && sim.pause_max > SECOND)
-		sim.pause_max = SECOND;
-	run.ends_dark |= draw_one_in(4);
-	sim.count[COUNT_REPORTED] += f->report_deaths;
-	sim.count[COUNT_OUTLIVED] += run.srun;
+	return o->layout >= 0 ? o->layout : scene_draw();
 }
 
 static void
 describe(void)
 {
-	char *out = run.out->what;
-	size_t cap = sizeof run.out->what;
-	int n = snprintf(out, cap, "%s%s", run.layout->name, run.srun ? " by srun" : "");
-
-	for (int i = 0; i < run.faults.count && n < (int)cap; i++) {
-		const struct strike *s = &run.faults.strike[i];
-		bool call = s->call != CALL_COUNT;
-
-		if (s->dropped)
-			continue;
-
-		n += snprintf(out + n, cap - (size_t)n, "%s%s at %s %ld%s%s%s",
-		    s->then ? ", then " : ", ", strike_names[s->kind],
-		    call ? call_names[s->call] : "call", s->at, s->err ? " (" : "",
-		    s->err ? strerror(s->err) : "", s->err ? ")" : "");
-		if (s->rank >= 0 && n < (int)cap)
-			n += snprintf(out + n, cap - (size_t)n, " of rank %d", s->rank);
-		if (s->more && n < (int)cap)
-			n += snprintf(out + n, cap - (size_t)n, ", %ld times", s->more + 1);
-	}
+	plan_words(run.layout, &run.faults, run.out->what, sizeof run.out->what);
 }
 
 /* --- checks ----------------------------------------------------------------------------------- */
@@ -450,7 +224,7 @@ check_others(const struct job *j)
 		    s->kind != STRIKE_SHORT)
 			return;
 	}
-	for (int i = 0; run.srun && waited && i < j->size; i++)
+	for (int i = 0; run.faults.srun && waited && i < j->size; i++)
 		if (j->rank[i]->status == 4)
 			problem("rank %d waits for its watchdog, as one has failed alone\n", i);
 }
@@ -469,7 +243,7 @@ repair(void)
 		if (s->struck && s->kind == STRIKE_POWER)
 			run.power = true;
 		if (s->struck && s->kind == STRIKE_FAIL_ON)
-			s->call = CALL_COUNT, s->at = -1, s->kind = STRIKE_FAIL;
+			s->call = CALL_ANY, s->at = -1, s->kind = STRIKE_FAIL;
 		if (s->struck)
 			s->more = 0;
 	}
@@ -514,7 +288,8 @@ start_once(void)
 
 	str_clear(&run.said);
 	run.out->starts++;
-	j = scene_start(run.layout, draw_other(), run.forced ? "--force" : "", run.srun, &run.said);
+	j = scene_start(
+	    run.layout, draw_other(), run.forced ? "--force" : "", run.faults.srun, &run.said);
 	run.struck_before = run.struck;
 	ended = job_wait(j, sim.now + LIMIT_SECONDS * SECOND);
 	if (run.o->loud)
@@ -596,9 +371,9 @@ note_continued(uint64_t state)
 static void
 check_end(void)
 {
-	if (run.ends_dark)
+	if (run.faults.dark)
 		power_lost();
-	run.power |= run.ends_dark;
+	run.power |= run.faults.dark;
 	if (run.layout->same == SAME_BITS)
 		check("bits /ref/" SAVE " " SAVE);
 	else if (run.layout->same == SAME_BYTES && (!run.forced || !run.layout->recorded))
@@ -669,6 +444,14 @@ begin(const struct case_options *o, struct result *out)
 	scene_disk();
 }
 
+/* No process is one of those that made the images. */
+static void
+skip_pids(void)
+{
+	for (int i = 0; i < HOSTS; i++)
+		sim.next_pid[i] += 1000;
+}
+
 static void
 end(void)
 {
@@ -693,15 +476,13 @@ void
 case_run(const struct case_options *o, const struct reference *r, struct result *out)
 {
 	begin(o, out);
-	draw_pace();
+	plan_pace();
 	out->seed = o->seed;
 	out->layout = (int)(run.layout - layouts);
 	run.reference = r;
-	/* no process is one of those that made the images */
-	for (int i = 0; i < HOSTS; i++)
-		sim.next_pid[i] += 1000;
+	skip_pids();
 	image_load(&r->end, "ref");
-	if (o->begins == BEGIN_DRAWN ? draw(3) != 0 : o->begins == BEGIN_START)
+	if (o->begins == BEGIN_DRAWN ? draw(2) != 0 : o->begins == BEGIN_START)
 		image_load(&r->start, "run");
 	else
 		image_load(&r->half, "run");
@@ -712,12 +493,12 @@ case_run(const struct case_options *o, const struct reference *r, struct result 
 	if (o->num_strikes) {
 		run.faults.count = o->num_strikes;
 		memcpy(run.faults.strike, o->strike, sizeof o->strike);
-		run.srun = o->srun;
-		run.ends_dark = o->dark;
+		run.faults.srun = o->srun;
+		run.faults.dark = o->dark;
 		run.faults.short_one_in = o->shorts;
 		run.faults.branch = o->branch ? branch : NULL;
 	} else if (!o->plain) {
-		draw_faults();
+		plan_faults(run.layout, &r->seen, run.promised != 0, &run.faults);
 	}
 	for (int i = 0; i < run.faults.count; i++)
 		run.faults.strike[i].dropped = o->dropped >> i & 1;
@@ -742,7 +523,7 @@ half_is_saved(void)
 static bool
 run_part(struct job *j)
 {
-	if (part == PART_WHOLE || run.layout->tool)
+	if (part != PART_HALF)
 		return job_wait(j, LIMIT_SECONDS * SECOND) &&
 		    (j->status == 0 || (run.layout->apart && j->succeeded));
 	while (j->alive && !half_is_saved())
@@ -751,25 +532,42 @@ run_part(struct job *j)
 	return half_is_saved();
 }
 
+/* What a part begins with; the status of what makes it. */
+static int
+prepare_part(void)
+{
+	int status;
+
+	if (part == PART_REST) {
+		image_load(&wanted->half, "run");
+		skip_pids();
+		return 0;
+	}
+	status = scene_prepare(run.layout, &run.said);
+	image_save(&wanted->start, disk_find(sim.disk, "run"));
+	return status;
+}
+
 static void
 undisturbed(void)
 {
-	int status = scene_prepare(run.layout, &run.said);
+	struct spots *const spots[] = { &wanted->seen.whole, NULL, &wanted->seen.rest };
+	int status = prepare_part();
 	long before = sim.yields;
 	struct job *j;
 
-	image_save(&wanted->start, disk_find(sim.disk, "run"));
-	if (run.layout->tool && part == PART_HALF) {
+	if (run.layout->tool && part == PART_HALF)
 		image_save(&wanted->half, disk_find(sim.disk, "run"));
+	if (run.layout->tool && part != PART_WHOLE)
 		return;
-	}
+	sim.spots = spots[part];
 	j = scene_start(run.layout, 0, "", false, &run.said);
 	if (status != 0 || !run_part(j)) {
 		problem("an undisturbed run of '%s' ends with status %d\n%s", run.layout->name,
 		    j->status, run.said.buf ? run.said.buf : "");
 	} else if (part == PART_WHOLE) {
-		memcpy(wanted->calls, j->rank[0]->calls, sizeof wanted->calls);
-		wanted->yields = sim.yields - before;
+		memcpy(wanted->seen.calls, j->rank[0]->calls, sizeof wanted->seen.calls);
+		wanted->seen.yields = sim.yields - before;
 	}
 }
 
@@ -785,7 +583,9 @@ case_reference(int layout, enum part which, struct reference *r)
 	world_run(undisturbed);
 	end();
 	fputs(result.why, stderr);
-	if (part == PART_WHOLE || !run.layout->tool)
-		image_save(part == PART_HALF ? &r->half : &r->end, disk_find(sim.disk, "run"));
+	if (part == PART_WHOLE)
+		image_save(&r->end, disk_find(sim.disk, "run"));
+	else if (part == PART_HALF && !run.layout->tool)
+		image_save(&r->half, disk_find(sim.disk, "run"));
 	r->good = !result.failed;
 }

@@ -2,7 +2,7 @@
 #ifndef SIM_CASE_H
 #define SIM_CASE_H
 
-#include "tests/sim/faults.h"
+#include "tests/sim/plan.h"
 #include "tests/sim/scene.h"
 
 enum { STATUSES = 9, IMAGE_BYTES = 8 << 20 }; /* statuses: 8 stands for every end by a signal */
@@ -10,8 +10,7 @@ enum { STATUSES = 9, IMAGE_BYTES = 8 << 20 }; /* statuses: 8 stands for every en
 /* What an undisturbed run of a layout comes to; in memory that all processes share. */
 struct reference {
 	bool known, good;
-	long yields;                   /* of one run */
-	long calls[CALL_COUNT];        /* of rank 0 */
+	struct seen seen;
 	struct image start, half, end; /* of /run: before it, after half of it, after it */
 };
 
@@ -25,8 +24,8 @@ struct result {
 	long happened[STRIKE_KIND_COUNT], count[COUNT_COUNT];
 	long calls[CALL_COUNT], at[CALL_COUNT]; /* made, and struck by a fault */
 	long status[STATUSES];
-	char what[512]; /* the layout and the faults, in words */
-	char why[2048]; /* the problems */
+	char what[2048]; /* the layout and the faults, in words */
+	char why[2048];  /* the problems */
 };
 
 enum begins { BEGIN_DRAWN, BEGIN_START, BEGIN_HALF };
@@ -62,8 +61,8 @@ struct case_options {
 int case_layout(const struct case_options *o);
 /* In a process of its own, since what killed ranks leave is never freed. */
 void case_run(const struct case_options *o, const struct reference *r, struct result *out);
-/* In two processes: the whole run, and half of it. */
-enum part { PART_WHOLE, PART_HALF };
+/* In three processes: the whole run, half of it, and from there to its end. */
+enum part { PART_WHOLE, PART_HALF, PART_REST };
 void case_reference(int layout, enum part part, struct reference *r);
 
 #endif

@@ -68,7 +68,7 @@ need(struct reference *all, int layout, struct err *e)
 		if (!image[i]->bytes)
 			return err_set(e, "no memory for the images of disks");
 	}
-	for (int part = PART_WHOLE; part <= PART_HALF && !r->known; part++) {
+	for (int part = PART_WHOLE; part <= PART_REST && !r->known; part++) {
 		pid_t pid;
 
 		fflush(stdout);

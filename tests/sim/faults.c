@@ -14,26 +14,42 @@ static const char *const short_names[STRIKE_KIND_COUNT] = { STRIKE_KINDS(STRIKE_
 #undef STRIKE_SHORT
 
 static int
+parse_call(const char *name, enum call *out)
+{
+	for (int c = 0; c < CALL_COUNT; c++)
+		if (!strcmp(name, call_names[c])) {
+			*out = (enum call)c;
+			return 0;
+		}
+	*out = strcmp(name, "any") ? CALL_CHANGE : CALL_ANY;
+	return *out == CALL_ANY || !strcmp(name, "change") ? 0 : -1;
+}
+
+static int
 parse_one(const char *text, struct strike *s, struct err *e)
 {
-	char kind[16], call[16];
-	int k = 0, c = 0, n;
+	char kind[16], call[16 + SPOT_PATH], *path;
+	int k = 0, n;
 	long times = 1;
 
 	*s = (struct strike){ .rank = -1, .err = EIO, .then = !strncmp(text, "then-", 5) };
 	text += s->then ? 5 : 0;
 	n = sscanf(
-	    text, "%15[^:]:%15[^:]:%ld:%d:%d:%ld", kind, call, &s->at, &s->rank, &s->err, &times);
+	    text, "%15[^:]:%175[^:]:%ld:%d:%d:%ld", kind, call, &s->at, &s->rank, &s->err, &times);
 	s->more = times - 1;
 	while (n >= 3 && k < STRIKE_KIND_COUNT && strcmp(kind, short_names[k]))
 		k++;
-	while (n >= 3 && c < CALL_COUNT && strcmp(call, call_names[c]))
-		c++;
-	if (n < 3 || k == STRIKE_KIND_COUNT || (c == CALL_COUNT && strcmp(call, "any")) ||
-	    times < 1)
-		return err_set(e, "--faults: '%s' is not KIND:CALL:N[:RANK[:ERRNO[:TIMES]]]", text);
+	path = n >= 3 ? strchr(call, '@') : NULL;
+	if (path) {
+		*path++ = '\0';
+		s->about = spot_about(path);
+		s->here = true;
+		snprintf(s->path, sizeof s->path, "%s", path);
+	}
+	if (n < 3 || k == STRIKE_KIND_COUNT || parse_call(call, &s->call) < 0 || times < 1)
+		return err_set(
+		    e, "--faults: '%s' is not KIND:CALL[@PATH]:N[:RANK[:ERRNO[:TIMES]]]", text);
 	s->kind = (enum strike_kind)k;
-	s->call = (enum call)c;
 	if (s->kind != STRIKE_FAIL && s->kind != STRIKE_FAIL_ON)
 		s->err = 0;
 	return 0;
@@ -45,7 +61,7 @@ faults_parse(const char *text, struct strike out[STRIKES], struct err *e)
 	int n = 0;
 
 	for (; *text; text += strcspn(text, ",") + (text[strcspn(text, ",")] == ',')) {
-		char one[80];
+		char one[240];
 
 		snprintf(one, sizeof one, "%.*s", (int)strcspn(text, ","), text);
 		if (n == STRIKES)
@@ -102,28 +118,75 @@ strike(struct strike *s, enum call c, struct process *p)
 	return 0;
 }
 
+uint64_t
+faults_calls(enum call c)
+{
+	static const enum call changes[] = { CALL_WRITE, CALL_TRUNCATE, CALL_FSYNC, CALL_RENAME,
+		CALL_LINK, CALL_UNLINK, CALL_MKDIR };
+	uint64_t bits = 0;
+
+	if (c == CALL_ANY)
+		return (UINT64_C(1) << CALL_COUNT) - 1 - (UINT64_C(1) << CALL_MEMORY);
+	if (c != CALL_CHANGE)
+		return UINT64_C(1) << c;
+	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+		bits |= UINT64_C(1) << changes[i];
+	return bits;
+}
+
+/* Whether a call of this process may be one that a strike counts. */
+static bool
+counts(const struct strike *s, enum call c, const struct process *p)
+{
+	bool here = !s->about || s->about == sim.current->about ||
+	    (s->struck && s->kind == STRIKE_FAIL_ON && !s->here);
+	bool then = !s->then || s == sim.faults->strike || s[-1].struck || s[-1].dropped;
+
+	return !s->dropped && then && here && (s->rank < 0 || s->rank == p->rank) &&
+	    faults_calls(s->call) >> c & 1;
+}
+
+/* From here on the changes of this rank count. */
+static void
+put_off(struct strike *s, const struct process *p)
+{
+	s->call = CALL_CHANGE;
+	s->about = 0;
+	s->rank = p->rank;
+	s->count = 0;
+	s->at = s->later;
+	s->later = 0;
+}
+
 int
 faults_at(enum call c, const char *path)
 {
 	struct faults *f = sim.faults;
 	struct process *p = sim.current->process;
+	uint64_t *about = &sim.current->about;
 	int err = 0;
 
-	(void)path;
+	if (c > CALL_FLOCK) /* these take no path: what they say is a note */
+		path = NULL;
+	if (path)
+		*about = spot_about(path);
+	if (sim.spots && p->job != JOB_NONE)
+		spots_note(sim.spots, c, *about, path, p->rank);
 	if (!f || f->calm || p->job == JOB_NONE)
 		return 0;
 	for (int i = 0; i < f->count && !err; i++) {
 		struct strike *s = &f->strike[i];
 
-		if (s->dropped || (s->then && i && !s[-1].struck && !s[-1].dropped) ||
-		    (s->rank >= 0 && s->rank != p->rank) ||
-		    (s->call != CALL_COUNT ? s->call != c : c == CALL_MEMORY))
+		if (!counts(s, c, p))
 			continue;
 		s->count++;
 		if (f->branch && !f->branch(s))
 			continue;
 		f->branch = NULL;
-		if (s->count >= s->at && (s->count <= s->at + s->more || s->kind == STRIKE_FAIL_ON))
+		if (s->later && s->count == s->at)
+			put_off(s, p);
+		else if (s->count >= s->at &&
+		    (s->count <= s->at + s->more || s->kind == STRIKE_FAIL_ON))
 			err = strike(s, c, p);
 	}
 	return err;

@@ -3,9 +3,10 @@
 #define SIM_FAULTS_H
 
 #include "lib/base/err.h"
+#include "tests/sim/spots.h"
 #include "tests/sim/world.h"
 
-enum { STRIKES = 8 };
+enum { STRIKES = 16 };
 
 /* What happens at a call of the run. */
 /* clang-format off */
@@ -21,16 +22,21 @@ enum strike_kind { STRIKE_KINDS(STRIKE_ENUM) STRIKE_KIND_COUNT };
 #undef STRIKE_ENUM
 extern const char *const strike_names[STRIKE_KIND_COUNT];
 
-/* At the call of that number, of the kind `call` and of the rank, where these are given. */
+/* At the call of that number, of the kind `call`, of the spot and of the rank, where these are
+ * given. */
 struct strike {
 	enum strike_kind kind;
-	int rank;       /* -1: of whichever calls */
-	enum call call; /* CALL_COUNT: of any kind */
-	long at;        /* 1: the first one */
-	long more;      /* calls after it that it happens at too */
-	int err;        /* of a call that fails */
-	bool then;      /* calls count once the one before it has happened */
-	bool dropped;   /* it does not happen */
+	int rank;             /* -1: of whichever calls */
+	enum call call;       /* or CALL_ANY or CALL_CHANGE */
+	uint64_t about;       /* of the spot; 0: of whichever path */
+	char path[SPOT_PATH]; /* one of these, for words */
+	long at;              /* 1: the first one */
+	long more;            /* calls after it that it happens at too */
+	int err;              /* of a call that fails */
+	bool then;            /* calls count once the one before it has happened */
+	long later;           /* it happens at so manieth change of that rank after it; 0: at it */
+	bool here;            /* what fails from one on does so at its spot alone */
+	bool dropped;         /* it does not happen */
 	/* set by faults_at */
 	long count;
 	bool struck;
@@ -43,6 +49,8 @@ struct faults {
 	bool cut;           /* the call under way brings one byte */
 	int short_one_in;   /* reads and writes that are cut short; 0: none */
 	bool report_deaths; /* MPI's calls fail when a peer has died; else they wait for ever */
+	bool srun;          /* ranks live on when one has died */
+	bool dark;          /* power is lost as soon as all is done */
 	/* told when everything ends at once; set by the launcher */
 	void (*power_lost)(void);
 	void (*host_lost)(int host);
@@ -52,10 +60,14 @@ struct faults {
 	long happened[STRIKE_KIND_COUNT], at[CALL_COUNT]; /* strikes, by kind and by call */
 };
 
-/* Reads KIND:CALL:N[:RANK[:ERRNO[:TIMES]]], several after commas:
- * "fail:fsync:3:0:28,power:any:4000"; TIMES calls from the N-th on. With "then-" before KIND its
- * calls count once the one before it has happened. Returns the number of strikes, or -1 with a
- * reason. */
+/* The kinds of calls, as bits, that a strike of this `call` may happen at: memory is of none but
+ * its own. */
+uint64_t faults_calls(enum call c);
+
+/* Reads KIND:CALL[@PATH]:N[:RANK[:ERRNO[:TIMES]]], several after commas:
+ * "fail:fsync:3:0:28,power:any:4000"; TIMES calls from the N-th on; "kill:write@m:2" counts those
+ * of a spot. With "then-" before KIND its calls count once the one before it has happened. Returns
+ * the number of strikes, or -1 with a reason. */
 int faults_parse(const char *text, struct strike out[STRIKES], struct err *e);
 /* At a call: an errno, or 0. May end the process, and not return. */
 int faults_at(enum call c, const char *path);

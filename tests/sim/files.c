@@ -135,8 +135,8 @@ sim_open(const char *path, int flags, ...)
 int
 sim_close(int fd)
 {
-	int err = call_begin(CALL_CLOSE, NULL, fd);
 	struct file *f = file_of(fd);
+	int err = call_begin(CALL_CLOSE, f ? f->path : NULL, fd);
 
 	if (!f)
 		return -1;
@@ -166,8 +166,8 @@ sim_fcntl(int fd, int command, ...)
 int
 sim_flock(int fd, int operation)
 {
-	int err = call_begin(CALL_FLOCK, NULL, fd);
 	struct file *f = file_of(fd);
+	int err = call_begin(CALL_FLOCK, f ? f->path : NULL, fd);
 	struct thread *self = sim.current;
 
 	if (err || !f || !f->node)
@@ -430,8 +430,8 @@ sim_posix_fadvise(int fd, off_t at, off_t n, int advice)
 void *
 sim_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
 {
-	int err = call_begin(CALL_MMAP, NULL, (int64_t)n);
 	struct file *f = flags & MAP_ANONYMOUS ? NULL : file_of(fd);
+	int err = call_begin(CALL_MMAP, f ? f->path : NULL, (int64_t)n);
 	void *p;
 
 	(void)at;

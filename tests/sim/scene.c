@@ -68,6 +68,27 @@ const struct layout layouts[] = {
 };
 _Static_assert(sizeof layouts / sizeof *layouts == LAYOUTS, "the number of layouts");
 
+/* Runs that read datasets have more than twice the spots of others, and those of tools take a tenth
+ * of the time. */
+static int
+chances(const struct layout *x)
+{
+	return x->corpora ? 5 : x->tool ? 3 : 1;
+}
+
+int
+scene_draw(void)
+{
+	int all = 0, n, i = 0;
+
+	for (int k = 0; k < LAYOUTS; k++)
+		all += chances(&layouts[k]);
+	n = (int)draw((uint64_t)all);
+	while ((n -= chances(&layouts[i])) >= 0)
+		i++;
+	return i;
+}
+
 static const char config[] = "num-layers 4\nhidden-size 16\nnum-attention-heads 2\nvocab-size 60\n"
 			     "seq-length 16\nglobal-batch-size 8\nlr 1e-3\n"
 			     "log-interval 1\nnum-threads 2\nsave " SAVE "\nload " SAVE "\n"

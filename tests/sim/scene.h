@@ -29,6 +29,8 @@ struct layout {
 };
 enum { LAYOUTS = 29 };
 extern const struct layout layouts[];
+/* One of these: the more there is that may happen in a layout, the more likely it is. */
+int scene_draw(void);
 
 /* The directory of every run is /run; its checkpoints are in SAVE, its metrics in m. */
 #define SAVE "s/C"

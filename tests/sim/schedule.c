@@ -5,6 +5,7 @@
  * becomes its time. A process's writable data is put in place when one of its threads runs.
  */
 #include "lib/base/mem.h"
+#include "tests/sim/spots.h"
 #include "tests/sim/state.h"
 #include "tests/sim/world.h"
 
@@ -87,8 +88,10 @@ thread_new(struct process *p, void *(*start)(void *), void *arg)
 	t->arg = arg;
 	t->stack = stack_new();
 	t->ready = sim.now;
-	if (sim.current)
+	if (sim.current) {
 		t->mask = sim.current->mask;
+		t->about = sim.current->about;
+	}
 	getcontext(&t->context);
 	t->context.uc_stack.ss_sp = (char *)t->stack + GUARD;
 	t->context.uc_stack.ss_size = STACK - GUARD - 16;
@@ -213,7 +216,7 @@ void
 world_begin(uint64_t seed)
 {
 	static struct process init = { .pid = 1, .job = JOB_NONE, .rank = -1, .slow = 1 };
-	static struct thread root = { .process = &init };
+	static struct thread root = { .process = &init, .about = SPOT_NOWHERE };
 
 	draw_begin(seed);
 	init.state = mem_alloc(state_bytes() + 1, 1);

@@ -55,10 +55,10 @@ static const struct opt sim_opts[] = {
 	    .type = OPT_STRING,
 	    .off = offsetof(struct sim_config, faults),
 	    .unit = "LIST",
-	    .help = "these in place of drawn ones: KIND:CALL:N[:RANK[:ERRNO[:TIMES]]], several "
-		    "after commas, then-KIND: its calls count after the one before it; kinds: "
-		    "kill, host, power, term, stop, slow, fail, fail-on, leap, short; "
-		    "calls as in a trace, or any" },
+	    .help = "these in place of drawn ones: KIND:CALL[@PATH]:N[:RANK[:ERRNO[:TIMES]]], "
+		    "several after commas, then-KIND: its calls count after the one before it; "
+		    "kinds: kill, host, power, term, stop, slow, fail, fail-on, leap, short; "
+		    "calls as in a trace, or any, or change; of PATH, whatever its numbers" },
 	{ .name = "half",
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct sim_config, half),

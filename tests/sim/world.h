@@ -44,8 +44,9 @@ enum {
 	X(SIGNAL, "signal") X(OTHER, "other")
 /* clang-format on */
 #define CALL_ENUM(c, name) CALL_##c,
-enum call { CALLS(CALL_ENUM) CALL_COUNT };
+enum call { CALLS(CALL_ENUM) CALL_COUNT, CALL_ANY = CALL_COUNT, CALL_CHANGE };
 #undef CALL_ENUM
+/* CALL_ANY and CALL_CHANGE, what changes the disk or syncs it, are of faults, not of calls. */
 extern const char *const call_names[CALL_COUNT];
 
 /* What else disturbs a run and is counted; the losses are in the order of enum loss. */
@@ -78,6 +79,7 @@ struct thread {
 	const void *waits_for; /* the mutex, condition or thread; NULL: none, or it was woken */
 	int err;               /* its errno while it does not run */
 	sigset_t mask;
+	uint64_t about;   /* the path of its last call: see spots.h */
 	bool interrupted; /* a handler ran during the last wait */
 	void *(*start)(void *);
 	void *arg, *result;
@@ -125,8 +127,9 @@ struct process {
 	int64_t time_offset;
 };
 
-/* What disturbs a run: see faults.h. */
+/* What disturbs a run: see faults.h; where: see spots.h. */
 struct faults;
+struct spots;
 
 struct world {
 	uint64_t seed, drawn;
@@ -143,6 +146,7 @@ struct world {
 	int num_processes;
 	bool stuck; /* nothing can run any more */
 	struct faults *faults;
+	struct spots *spots; /* NULL, or told of each call */
 	long count[COUNT_COUNT];
 	/* of this seed */
 	int64_t call_cost;             /* the mean, ns */
