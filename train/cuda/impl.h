@@ -50,6 +50,7 @@ struct device {
 	int shared_sm, shared_block;
 	bool deterministic;
 	bool float8; /* it computes with 8-bit floats */
+	bool early;  /* a kernel may begin before the one before it has ended */
 	struct cu_stream stream[STREAM_COUNT];
 	void *workspace; /* CU_WORKSPACE + CU_SIDE bytes, of the compute stream */
 	struct gemm_cache *gemms;
