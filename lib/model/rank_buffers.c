@@ -141,6 +141,7 @@ state_batch(struct buffer_list *to, const struct sizes *z)
 		{ "loss mask", BUF_LOSS_MASK, BATCH, true, F32, { t } },
 		{ "starts of documents", BUF_DOCUMENTS, BATCH, s->reset_attention_mask, I32,
 		    { documents } },
+		{ "kept positions", BUF_KEPT, BATCH, s->kept_positions > 0, I32, { 1 } },
 		/* those one token on, two tokens on, and so forth, of all rows each */
 		{ "later labels", BUF_LATER_LABELS, BATCH, z->later > 0, I32, { z->later * t } },
 		{ "mask of later labels", BUF_LATER_MASK, BATCH, z->later > 0, F32,

@@ -3,8 +3,9 @@
 #
 # Random weights, of which every rank and device makes the same. In fp32 the texts of the CPU and of
 # the GPU must be equal, and logits within 1e-3; in bf16 logits with kept keys and without within
-# 5 % of the largest. Then a Llama of 1 B in bf16 with one prompt and with 32: tokens/s, the time of
-# a short run taken off, and the GB/s of weights that these read (PEAK: of the GPU's memory, 4800).
+# 5 % of the largest, and texts equal whether passes are recorded or queued. Then a Llama of 1 B in
+# bf16 with one prompt and with 32: tokens/s, the time of a short run taken off, and the GB/s of
+# weights that these read (PEAK: of the GPU's memory, 4800).
 # B is the build directory. DEVICE=cpu tries the script without a GPU, on a smaller model.
 set -eu
 : "${B:=build}" "${DEVICE:=cuda}" "${PEAK:=4800}"
@@ -75,6 +76,12 @@ texts "$DEVICE" a.texts --prompts one --bf16 --generate 1 --logits-file a.npy
 texts "$DEVICE" b.texts --prompts one --bf16 --generate 1 --logits-file b.npy --no-kv-cache
 "$B/tests/tools/npydiff" a.npy b.npy 5e-2 || fail "logits of bf16 differ without kept keys"
 echo "logits of bf16 with kept keys are those of a pass over all"
+for n in one three; do
+	texts "$DEVICE" a.texts --prompts $n --bf16
+	texts "$DEVICE" b.texts --prompts $n --bf16 --no-cuda-graphs
+	cmp a.texts b.texts || fail "texts of bf16 differ where passes are recorded"
+done
+echo "texts of bf16 of passes that are recorded are those of passes that are queued"
 
 # seconds PROMPTS TOKENS: of a run of the large model
 seconds()

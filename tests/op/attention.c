@@ -1,5 +1,5 @@
 /* attention.c - attention */
-#include "tests/gpu/rig.h"
+#include "tests/op/sides.h"
 #include "tests/op/op.h"
 
 /* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta, 6 first with DOCUMENTS, 7 sinks with SINKS;
@@ -245,6 +245,166 @@ test_scores(const struct backend *b)
 	test_scores_in(b, DTYPE_BF16);
 }
 
+/* --- one new position ------------------------------------------------------------------------- */
+
+struct step_case {
+	int batch, heads, groups, head_dim, value_dim;
+	int64_t room, position, window;
+	double cap;
+	int flags;
+};
+
+/* With packs and without, heads that share keys, more room than one block takes. */
+static const struct step_case steps[] = {
+	{ 1, 1, 1, 1, 0, 1, 0, 0, 0, 0 },
+	{ 2, 4, 2, 5, 0, 9, 6, 0, 0, DOCUMENTS },
+	{ 3, 8, 2, 64, 0, 300, 271, 0, 0, DOCUMENTS },
+	{ 1, 4, 1, 128, 0, 40, 39, 0, 1.5, SINKS },
+	{ 2, 6, 3, 80, 0, 700, 640, 100, 0, 0 },
+	{ 1, 8, 2, 64, 0, 2000, 1500, 0, 0, SINKS | DOCUMENTS },
+	{ 2, 4, 4, 24, 16, 1100, 511, 0, 2, SINKS },
+	{ 1, 4, 4, 192, 128, 600, 512, 0, 0, DOCUMENTS },
+	{ 1, 2, 2, 256, 0, 1030, 1029, 300, 0, 0 },
+	{ 8, 32, 8, 64, 0, 1300, 1290, 0, 0, DOCUMENTS },
+};
+
+static int64_t
+step_value_dim(const struct step_case *c)
+{
+	return c->value_dim ? c->value_dim : c->head_dim;
+}
+
+/* Queries, keys and values of all positions with the new one, and sinks. */
+enum { STEP_NUMBERS = 4 };
+
+static void
+step_numbers(const struct step_case *c, double *x[STEP_NUMBERS])
+{
+	int64_t rows = (c->position + 1) * c->batch;
+
+	x[0] = numbers(3, (int64_t)c->batch * c->heads * c->head_dim);
+	x[1] = numbers(5, rows * c->groups * c->head_dim);
+	x[2] = numbers(7, rows * c->groups * step_value_dim(c));
+	x[3] = numbers(11, c->heads);
+}
+
+/* The new position with its query, the place of its output, documents and sinks. */
+static struct attention
+step_query(const struct side *s, const struct step_case *c, enum dtype t, double *const *x)
+{
+	int64_t e = step_value_dim(c), b = c->batch;
+	double first[8];
+
+	for (int i = 0; i < c->batch; i++)
+		first[i] = (double)document_start(i, c->position);
+	return (struct attention){ .q = put(s, tensor_2d(NULL, t, b, c->heads * c->head_dim), x[0]),
+		.first = put(s, tensor_1d(NULL, DTYPE_I32, b), c->flags & DOCUMENTS ? first : NULL),
+		.sink = put(s, tensor_1d(NULL, s->real, c->heads), c->flags & SINKS ? x[3] : NULL),
+		.out = rig_tensor(&s->r, true, tensor_2d(NULL, t, b, c->heads * e), NULL),
+		.lse = rig_tensor(&s->r, true, tensor_2d(NULL, s->real, b * c->heads, 1), NULL),
+		.micro_batch = c->batch,
+		.num_heads = c->heads,
+		.num_groups = c->groups,
+		.head_dim = c->head_dim,
+		.value_dim = c->value_dim,
+		.scale = 0.15,
+		.softcap = c->cap,
+		.window = c->window };
+}
+
+/* Outputs, then log-sum-exp, to free(); the device is closed. */
+static double *
+step_results(struct side *s, struct attention *a)
+{
+	int64_t n = tensor_elements(&a->out), lines = tensor_elements(&a->lse);
+	double *out = take(s, a->out), *lse = take(s, a->lse);
+
+	out = mem_realloc(out, (size_t)(n + lines), sizeof *out);
+	memcpy(out + n, lse, (size_t)lines * sizeof *lse);
+	free(lse);
+	rig_take(&s->r, a->q, NULL);
+	rig_take(&s->r, a->k, NULL);
+	rig_take(&s->r, a->v, NULL);
+	rig_take(&s->r, a->first, NULL);
+	rig_take(&s->r, a->sink, NULL);
+	s->r.b->close(s->r.d);
+	return out;
+}
+
+/* By attention of one query to all. */
+static double *
+step_expected(const struct step_case *c, double *const *x)
+{
+	struct side s = side_open(&backend_cpu, DTYPE_F64);
+	struct attention a = step_query(&s, c, DTYPE_F64, x);
+	int64_t rows = (c->position + 1) * c->batch;
+
+	a.k = put(&s, tensor_2d(NULL, DTYPE_F64, rows, c->groups * c->head_dim), x[1]);
+	a.v = put(&s, tensor_2d(NULL, DTYPE_F64, rows, c->groups * step_value_dim(c)), x[2]);
+	s.r.st->ops->attention_fwd(s.r.st, &a);
+	return step_results(&s, &a);
+}
+
+/* By a step, which finds NaN where nothing is kept yet; kept: keys and values after it, to free().
+ */
+static double *
+step_by(const struct backend *b, enum dtype t, const struct step_case *c, double *const *x,
+    double *kept[2])
+{
+	struct side s = side_open(b, t);
+	struct attention_step a = { .fwd = step_query(&s, c, t, x) };
+	int64_t width[] = { c->groups * c->head_dim, c->groups * step_value_dim(c) };
+	double at = (double)c->position;
+	struct tensor *own[] = { &a.fwd.k, &a.fwd.v }, *all[] = { &a.keys, &a.values };
+
+	for (int i = 0; i < 2; i++) {
+		int64_t before = c->position * c->batch * width[i],
+			n = c->room * c->batch * width[i];
+		double *some = mem_alloc((size_t)n, sizeof *some);
+
+		for (int64_t k = 0; k < n; k++)
+			some[k] = k < before ? x[1 + i][k] : NAN;
+		*own[i] = put(&s, tensor_2d(NULL, t, c->batch, width[i]), x[1 + i] + before);
+		*all[i] = put(&s, tensor_2d(NULL, t, c->room * c->batch, width[i]), some);
+		free(some);
+	}
+	a.position = put(&s, tensor_1d(NULL, DTYPE_I32, 1), &at);
+	s.r.st->ops->attention_step(s.r.st, &a);
+	for (int i = 0; i < 2; i++)
+		kept[i] = take(&s, *all[i]);
+	rig_take(&s.r, a.position, NULL);
+	return step_results(&s, &a.fwd);
+}
+
+/* A step's output is that of attention to all of the same in double, and what is kept has the new
+ * position's and is as it was before that. */
+static void
+test_steps(const struct backend *b)
+{
+	static const double limits[] = { 2e-5, 3e-2, 4e-3 };
+
+	for (int i = 0; i < 3 * (int)(sizeof steps / sizeof *steps); i++) {
+		const struct step_case *c = &steps[i / 3];
+		int64_t rows = (int64_t)c->batch * (c->position + 1), e = step_value_dim(c);
+		double *kept[2], *x[STEP_NUMBERS], *have, *want;
+
+		step_numbers(c, x);
+		have = step_by(b, types[i % 3], c, x, kept);
+		want = step_expected(c, x);
+		side_compare("steps", i, (const double *[]){ have, want },
+		    (int64_t)c->batch * c->heads * (e + 1), limits[i % 3]);
+		CHECK(!memcmp(
+		    kept[0], x[1], (size_t)(rows * c->groups * c->head_dim) * sizeof(double)));
+		CHECK(!memcmp(kept[1], x[2], (size_t)(rows * c->groups * e) * sizeof(double)));
+		for (int k = 0; k < STEP_NUMBERS; k++)
+			free(x[k]);
+		free(kept[0]);
+		free(kept[1]);
+		free(have);
+		free(want);
+	}
+}
+
 const struct op_case cases[] = {
 	{ &attention_test, CASE_BOTH, .rows = 1, .batch = 1, .heads = 1, .groups = 1,
 	    .head_dim = 1 },
@@ -312,6 +472,7 @@ const struct op_case cases[] = {
 	    .head_dim = 128, .window = 70, .flags = DOCUMENTS },
 	{ &attention_test, CASE_LARGE, .rows = 70, .batch = 1, .heads = 3, .groups = 3,
 	    .head_dim = 33, .window = 1 },
+	CHECKED(CASE_BOTH, test_steps),
 	CHECKED(CASE_BOTH, test_largest_scores),
 	CHECKED(CASE_CPU, test_scores),
 	{ &attention_test, CASE_TIME, .rows = 4096, .batch = 2, .heads = 32, .groups = 8,

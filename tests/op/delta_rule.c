@@ -1,8 +1,8 @@
 /*
  * delta_rule.c - linear attention by the gated delta rule: 0 q, 1 k, 2 v, 3 beta, 4 decay, 5
- * decay_log, 6 decay_bias, 7 out, 8 scratch, 9 first with DOCUMENTS, 10 states where they are kept;
- * rows is S, groups the heads of keys, columns the width of a head of values, inner the positions
- * of a chunk
+ * decay_log, 6 decay_bias, 7 out, 8 scratch, 9 first with DOCUMENTS, 10 states and 11 where passes
+ * begin where they are kept; rows is S, groups the heads of keys, columns the width of a head of
+ * values, inner the positions of a chunk
  */
 #include "lib/base/int64.h"
 #include "lib/model/recurrence.h"
@@ -152,6 +152,10 @@ static const struct op_test rule_test = { .name = "delta rule",
 	.backward = rule_backward,
 	.expect = expect_rule };
 
+/* Where passes begin, the last of which ends with the rows. */
+static const int64_t starts[] = { 0, 5, 6, 40, 41 };
+enum { PASSES = sizeof starts / sizeof *starts };
+
 static void
 kept_declare(struct problem *p)
 {
@@ -160,17 +164,20 @@ kept_declare(struct problem *p)
 	declare(p, SLOT_FIXED);
 	slot_add(p, 10, SLOT_SCRATCH, 0,
 	    SHAPE((int64_t)c->batch * c->groups * c->head_dim, c->heads / c->groups * c->columns));
+	slot_add(p, 11, SLOT_IDS, SLOT_VECTOR, SHAPE(PASSES, 1));
+	for (int i = 0; i < PASSES; i++)
+		p->slot[11].value[i] = (double)starts[i];
 }
 
 /* Passes that begin where the one before ended, of few positions and of many. */
 static void
 kept_forward(struct problem *p)
 {
-	int64_t b = p->c->batch, at = 0;
-	const int64_t ends[] = { 5, 6, 40, 41, p->c->rows };
+	int64_t b = p->c->batch;
 
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; at = ends[i++]) {
-		int64_t first = at * b, rows = (ends[i] - at) * b;
+	for (int i = 0; i < PASSES; i++) {
+		int64_t end = i + 1 < PASSES ? starts[i + 1] : p->c->rows, first = starts[i] * b,
+			rows = (end - starts[i]) * b;
 		struct delta_rule r = rule_of(p);
 
 		r.out = tensor_rows(&r.out, first, rows);
@@ -181,7 +188,7 @@ kept_forward(struct problem *p)
 		r.decay = tensor_rows(&r.decay, first, rows);
 		r.first = r.first.data ? tensor_rows(&r.first, first, rows) : r.first;
 		r.state = *T(10);
-		r.position = at;
+		r.position = tensor_rows(T(11), i, 1);
 		p->ops->delta_rule(p->st, &r);
 	}
 }
@@ -236,6 +243,7 @@ test_kept(const struct backend *b)
 	st->ops->delta_rule(st, &one);
 	for (int i = 0, at = 0; i < 3; at = ends[i++]) {
 		int64_t rows = (int64_t)(ends[i] - at) * B;
+		int32_t position = at;
 		struct delta_rule part = one;
 
 		part.out = tensor_2d(parts[at * B], DTYPE_F64, rows, M * E);
@@ -245,7 +253,7 @@ test_kept(const struct backend *b)
 		part.beta = part.decay = tensor_2d(factor[at * B], DTYPE_F64, rows, M);
 		part.first = tensor_1d(first + (ptrdiff_t)at * B, DTYPE_I32, rows);
 		part.state = tensor_2d(state, DTYPE_F64, B * N * D, M * E / N);
-		part.position = at;
+		part.position = tensor_1d(&position, DTYPE_I32, 1);
 		st->ops->delta_rule(st, &part);
 	}
 	CHECK(!memcmp(whole, parts, sizeof whole));

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SLOTS = 11, SLOT_DIMS = 2 };
+enum { SLOTS = 12, SLOT_DIMS = 2 };
 /* A rebuilt slot is a second copy of the first output, recomputed by the backward pass. */
 enum slot_kind {
 	SLOT_NONE,

@@ -1,5 +1,6 @@
 /* short_conv.c - sums over the last positions of channels: 0 x, 1 weight, 2 y, 3 first with
- * DOCUMENTS; rows is S, columns the channels, inner the taps */
+ * DOCUMENTS, 4 what is kept and 5 where passes begin; rows is S, columns the channels, inner the
+ * taps */
 #include "tests/check.h"
 #include "tests/op/op.h"
 
@@ -80,6 +81,10 @@ expect_conv(const struct problem *p, int64_t row, int64_t column)
 static const struct op_test conv_test = { "short conv", conv_declare, conv_forward, conv_backward,
 	expect_conv };
 
+/* Where passes begin, the last of which ends with the rows. */
+static const int64_t starts[] = { 0, 5, 6, 8, 50 };
+enum { PASSES = sizeof starts / sizeof *starts };
+
 static void
 kept_declare(struct problem *p)
 {
@@ -87,24 +92,27 @@ kept_declare(struct problem *p)
 
 	declare(p, SLOT_FIXED);
 	slot_add(p, 4, SLOT_SCRATCH, SLOT_ACT, SHAPE((c->inner - 1) * c->batch, c->columns));
+	slot_add(p, 5, SLOT_IDS, SLOT_VECTOR, SHAPE(PASSES, 1));
+	for (int i = 0; i < PASSES; i++)
+		p->slot[5].value[i] = (double)starts[i];
 }
 
 /* Passes that begin where the one before ended, some shorter than the taps. */
 static void
 kept_forward(struct problem *p)
 {
-	int64_t b = p->c->batch, at = 0;
-	const int64_t ends[] = { 5, 6, 8, 50, p->c->rows };
+	int64_t b = p->c->batch;
 
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; at = ends[i++]) {
-		int64_t first = at * b, rows = (ends[i] - at) * b;
+	for (int i = 0; i < PASSES; i++) {
+		int64_t end = i + 1 < PASSES ? starts[i + 1] : p->c->rows, first = starts[i] * b,
+			rows = (end - starts[i]) * b;
 		struct short_conv s = conv_of(p);
 
 		s.y = tensor_rows(&s.y, first, rows);
 		s.x = tensor_rows(&s.x, first, rows);
 		s.first = s.first.data ? tensor_rows(&s.first, first, rows) : s.first;
 		s.before = *T(4);
-		s.position = at;
+		s.position = tensor_rows(T(5), i, 1);
 		p->ops->short_conv(p->st, &s);
 	}
 }
@@ -142,13 +150,14 @@ test_kept(const struct backend *b)
 	st->ops->short_conv(st, &one);
 	for (int i = 0, at = 0; i < 4; at = ends[i++]) {
 		int64_t rows = (int64_t)(ends[i] - at) * B;
+		int32_t position = at;
 		struct short_conv part = one;
 
 		part.y = tensor_2d(parts[at * B], DTYPE_F64, rows, C);
 		part.x = tensor_2d(x[at * B], DTYPE_F64, rows, C);
 		part.first = tensor_1d(first + (ptrdiff_t)at * B, DTYPE_I32, rows);
 		part.before = tensor_2d(before, DTYPE_F64, (K - 1) * B, C);
-		part.position = at;
+		part.position = tensor_1d(&position, DTYPE_I32, 1);
 		st->ops->short_conv(st, &part);
 	}
 	CHECK(!memcmp(whole, parts, sizeof whole));

@@ -27,3 +27,28 @@ launched "context ranks that gather keys" 0 2 $(context 2)
 launched "stages in chunks" 32 2 $(layout 1 2) --num-virtual-stages-per-pipeline-rank 2
 launched "replicas of one micro batch" 16 2 $(zero 1) --micro-batch-size 4
 launched "replicas that gather weights" 128 2 $(zero 3)
+
+echo '{"input_ids": [5, 7, 11, 3]}
+{"input_ids": [8]}' >prompts
+
+# written NAME LEAST RANKS OPTION...: the same texts, with as many launches
+written()
+{
+	name=$1 least=$2 ranks=$3
+	shift 3
+	set -- $model --init-method-std 0.2 --tokenizer-type NullTokenizer --generate 12 \
+		--prompts prompts "$@"
+	mpirun -np "$ranks" mtrain "$@" >queued 2>log || fail "$name: $*"
+	mpirun -np "$ranks" "$B/tests/recorded/mtrain" "$@" >recorded 2>log ||
+		fail "$name, recorded: $*"
+	cmp queued recorded || fail "$name: other texts"
+	launches=$(sed -n 's/^\([0-9]*\) launches$/\1/p' log | sort -n | head -n 1)
+	[ "$launches" -ge "$least" ] || fail "$name: $launches launches"
+	echo "$name: equal, $launches launches"
+}
+
+linear="--linear-attention-freq 2 --linear-num-key-heads 2 --linear-num-value-heads 4
+	--linear-key-head-dim 8 --linear-value-head-dim 8"
+written "text" 9 1
+written "text of two stages" 9 2 $(layout 1 2)
+written "text with linear attention" 9 1 $linear

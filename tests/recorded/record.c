@@ -16,11 +16,18 @@
 const struct backend *__real_backend_choose(const char *name, struct err *e);
 const struct backend *__wrap_backend_choose(const char *name, struct err *e);
 
+struct copy {
+	void *to;
+	const void *from;
+	size_t bytes;
+};
+
 /* A call and its arguments. */
 struct call {
 	void (*run)(const struct call *);
 	struct stream *st;
 	union {
+		struct copy copy;
 #define OPERATION(op, type) struct type op;
 #include "train/ops_list.h"
 	} of;
@@ -159,6 +166,28 @@ record(struct stream *st, struct event *ev)
 	real->record(st, ev);
 }
 
+static void
+run_copy(const struct call *c)
+{
+	real->copy_out(c->st, c->of.copy.to, c->of.copy.from, c->of.copy.bytes);
+}
+
+static void
+copy_out(struct stream *st, void *to, const void *from, size_t bytes)
+{
+	if (tape)
+		keep(st, run_copy)->of.copy = (struct copy){ to, from, bytes };
+	else
+		real->copy_out(st, to, from, bytes);
+}
+
+static void
+copy_in(struct stream *st, void *to, const void *from, size_t bytes)
+{
+	none_now();
+	real->copy_in(st, to, from, bytes);
+}
+
 /* Its queue is always empty. */
 static bool
 passed(struct device *d, struct event *ev)
@@ -224,6 +253,8 @@ __wrap_backend_choose(const char *name, struct err *e)
 	b.close = device_close;
 	b.stream = stream;
 	b.record = record;
+	b.copy_in = copy_in;
+	b.copy_out = copy_out;
 	b.passed = passed;
 	b.record_begin = record_begin;
 	b.record_end = record_end;

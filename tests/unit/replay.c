@@ -113,8 +113,8 @@ main(void)
 	s.training = false;
 	replay_segment(r, &s, to, segments);
 	counted(7, 1, 3);
-	/* A recording is valid for its loss scale, and not with an observer or when the logits are
-	 * kept. */
+	/* A recording is valid for its loss scale and place of the logits, and not with an observer
+	 * or when losses are kept. */
 	s.training = true;
 	e.token_scale = 4;
 	replay_segment(r, &s, to, segments);
@@ -125,12 +125,15 @@ main(void)
 	s.logits = &s;
 	replay_segment(r, &s, to, segments);
 	s.logits = NULL;
+	s.first_logits = 1;
+	replay_segment(r, &s, to, segments);
+	s.first_logits = 0;
 	s.losses = &s;
 	replay_segment(r, &s, to, segments);
 	s.losses = NULL;
-	counted(11, 1, 3);
+	counted(12, 1, 3);
 	replay_segment(r, &s, to, segments);
-	counted(11, 1, 4);
+	counted(12, 1, 4);
 	replay_free(r);
 	CHECK(dropped == 1);
 	/* Recordings are so many at most: of 20 slots' and 4 batches' with and without a stage
@@ -147,7 +150,7 @@ main(void)
 
 		replay_segment(r, &one, i < 480 ? to : back, segments);
 	}
-	counted(11 + 2 * 320 + 64, 1 + 256, 4 + 256);
+	counted(12 + 2 * 320 + 64, 1 + 256, 4 + 256);
 	replay_free(r);
 	CHECK(dropped == 257);
 	passed = recorded = launched = dropped = 0;

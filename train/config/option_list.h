@@ -408,7 +408,7 @@
 	DO(UNFLAG, VALUE, "no-cuda-graphs", cuda_graphs, \
 	   "queue every pass on the GPU each time; otherwise those without dropout, tensor ranks " \
 	   "and context ranks are recorded once and launched whole, or in parts between which " \
-	   "data ranks communicate") \
+	   "data ranks communicate; with --generate those after the prompts") \
 	DO(FLAG, VALUE, "deterministic-mode", deterministic_mode, \
 	   "bitwise repeatable even where that costs time") \
 	DO(INT, VALUE, "verify-interval", verify_interval, 0, "0", \

@@ -352,6 +352,22 @@ cpu_name(attention_fwd)(struct stream *st, const struct attention *a)
 	cpu_for(st, query_tiles(a), forward_tile, a);
 }
 
+void
+cpu_name(attention_step)(struct stream *st, const struct attention_step *s)
+{
+	struct attention a = s->fwd;
+	int64_t b = a.micro_batch, before = cpu_position(&s->position) * b;
+	struct tensor key = tensor_rows(&s->keys, before, b),
+		      value = tensor_rows(&s->values, before, b);
+
+	ops_require(attention_step_fits(s));
+	cpu_name(cast)(st, &(struct pair){ key, a.k });
+	cpu_name(cast)(st, &(struct pair){ value, a.v });
+	a.k = tensor_rows(&s->keys, 0, before + b);
+	a.v = tensor_rows(&s->values, 0, before + b);
+	cpu_name(attention_fwd)(st, &a);
+}
+
 /* The scores of one head of every sample: heads have one writer each. */
 static void
 max_head(const void *ctx, int64_t head, void *scratch)

@@ -129,7 +129,7 @@ begins(const struct head *h, int64_t position)
 	const struct tensor *first = &h->r->first;
 	int64_t at = first->data ? ((const int32_t *)first->data)[columns(h, position, 1).row] : 0;
 
-	return at == position + h->r->position;
+	return at == position + cpu_position(&h->r->position);
 }
 
 /* m [d,width]: the columns of each head of values times a factor. */

@@ -37,6 +37,13 @@ void cpu_for(struct stream *st, int64_t count,
 void cpu_spans(struct stream *st, const struct tensor *t,
     void (*fn)(const void *ctx, const struct span *s), const void *ctx);
 
+/* A position that an operation reads from memory; without one it is 0. */
+static inline int64_t
+cpu_position(const struct tensor *t)
+{
+	return t->data ? *(const int32_t *)t->data : 0;
+}
+
 /* Rows of this many columns that make an item. */
 static inline int64_t
 cpu_rows_per_item(int64_t columns)

@@ -50,7 +50,7 @@ begins(const struct part *p, int64_t position)
 	const struct tensor *first = &p->c->first;
 
 	return (first->data ? ((const int32_t *)first->data)[row_of(p, position).row] : 0) -
-	    p->c->position;
+	    cpu_position(&p->c->position);
 }
 
 /* The channels of x at a position, which may be before those of the pass. */

@@ -5,6 +5,7 @@
  * was written, in place or not.
  */
 #include "train/cuda/act.cuh"
+#include "train/cuda/early.cuh"
 
 /* One call's arguments, passed to the kernels by value. */
 struct act_call {
@@ -19,6 +20,8 @@ template <typename T, int N>
 static __global__ void
 __launch_bounds__(CU_THREADS) act_fwd_kernel(struct act_call a, struct walk w)
 {
+	let_next_begin();
+	await_previous();
 	FOR_PACKS(w, r, i)
 	{
 		const T *x = row_of<T>(a.x, r) + i * N;
@@ -37,6 +40,8 @@ template <typename T, int N>
 static __global__ void
 __launch_bounds__(CU_THREADS) act_bwd_kernel(struct act_call a, struct walk w)
 {
+	let_next_begin();
+	await_previous();
 	FOR_PACKS(w, r, i)
 	{
 		const T *x = row_of<T>(a.x, r) + i * N;
@@ -101,7 +106,8 @@ launch(struct stream *st, const struct act_call *call, int64_t rows, int width,
 	flatten(&a, &rows);
 	wide = packs(&a, width);
 	w = walk_of(st, rows, a.columns, wide ? width : 1);
-	(wide ? kernels->pack : kernels->one)<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
+	cu_launch_small_early(
+	    st, wide ? kernels->pack : kernels->one, { w.blocks, CU_THREADS, 0 }, a, w);
 }
 
 template <typename T>

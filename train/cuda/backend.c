@@ -278,6 +278,7 @@ cuda_open(const struct device_config *c, struct err *e)
 	d->last = "none";
 	d->deterministic = c->deterministic;
 	d->float8 = cu_capability(d->index) >= CU_FLOAT8;
+	d->early = cu_capability(d->index) >= CU_HOPPER;
 	d->nvml = find_meters(index);
 	if (set_up(d, c, e) == 0)
 		return d;

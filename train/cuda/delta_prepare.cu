@@ -27,7 +27,7 @@ position_factors(const struct delta_call &c, const struct place &p, const struct
 
 		f.left[t] = t < p.count ? -rate * softplus(x + bias) : 0;
 		f.beta[t] = t < p.count ? 1 / (1 + expf(-b)) : 0;
-		f.begins[t] = (float)max(first - c.r.position - p.first, (int64_t)-1);
+		f.begins[t] = (float)max(first - position_at(c.r.position) - p.first, (int64_t)-1);
 	}
 	__syncthreads();
 	for (int s = 0; t < F::C && s <= t; s++)

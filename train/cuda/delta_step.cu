@@ -43,7 +43,7 @@ load_position(const struct delta_call &c, struct step_position *p, int64_t row, 
 	p->across = block_sum(across) * p->q_inverse * p->k_inverse;
 	p->beta = 1 / (1 + expf(-to_float(row_of<T>(c.r.beta, row)[head])));
 	p->decay = expf(-rate * softplus(x));
-	p->begins = first == at + c.r.position;
+	p->begins = first == at + position_at(c.r.position);
 }
 
 /* The sum of x over the warps, for each lane. */

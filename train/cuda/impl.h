@@ -50,6 +50,7 @@ struct device {
 	int shared_sm, shared_block;
 	bool deterministic;
 	bool float8; /* it computes with 8-bit floats */
+	bool early;  /* a kernel may begin before the one before it has ended */
 	struct cu_stream stream[STREAM_COUNT];
 	void *workspace; /* CU_WORKSPACE + CU_SIDE bytes, of the compute stream */
 	struct gemm_cache *gemms;
@@ -76,6 +77,11 @@ int cu_capability(int index);
 /* The plans of GEMMs; made at open, freed at close. gemm.c */
 struct gemm_cache *gemm_cache_new(struct device *d, struct err *e);
 void gemm_cache_free(struct gemm_cache *c);
+
+/* A GEMM of few rows by a matrix that is stored along the sum; whether it is one that the kernel
+ * takes: of 16 bits or F32, without more than a bias. gemm_rows.cu */
+bool gemm_rows_takes(const struct gemm *g);
+void gemm_rows(struct stream *st, const struct gemm *g);
 
 /* A GEMM of a real a by a b of 16 bits, without its epilogue. gemm_split.cu */
 void gemm_split(struct stream *st, const struct gemm *g);

@@ -224,6 +224,13 @@ row_of(const struct tensor &t, int64_t row)
 	return (T *)t.data + row * t.stride[0];
 }
 
+/* A position that the device's memory holds; without one it is 0. */
+static __device__ inline int
+position_at(const struct tensor &t)
+{
+	return t.data ? *(const int32_t *)t.data : 0;
+}
+
 /* The instance of a launcher for the type of an activation. */
 template <typename F>
 static F

@@ -10,6 +10,7 @@
  * follows from the shape, so the bits are the same on every GPU.
  */
 #include "train/cuda/async.cuh"
+#include "train/cuda/early.cuh"
 #include "train/cuda/norm.cuh"
 
 /* How a row is spread: `warps` warps hold it, each lane `lane` packs; a block of at most `threads`
@@ -263,6 +264,8 @@ __launch_bounds__(THREADS, resident<THREADS>::blocks)
 	vectors<T, V> vec;
 	int odd = 0;
 
+	let_next_begin();
+	await_previous();
 	hold<T, V>(vec.weight, n.weight, s.packs);
 	hold<T, V>(vec.bias, n.bias, s.packs);
 	for (int i = 0; i + 1 < s.stages; i++)
@@ -496,13 +499,15 @@ spread_of(int64_t h)
 }
 
 /* Bytes of shared memory of a block whose stages are `each` bytes: as many as fit when there are
- * `blocks` blocks on an SM. */
+ * `blocks` blocks on an SM, and no more than it has turns, so that a small block finds room beside
+ * another kernel's. */
 static size_t
-choose_stages(const struct device *d, struct spread *s, size_t each, int64_t blocks)
+choose_stages(const struct device *d, struct spread *s, size_t each, int64_t blocks, int64_t turns)
 {
 	int64_t room = int64_min(d->shared_block, d->shared_sm / blocks) - SHARED_OWN;
 
-	s->stages = (int)int64_max(1, int64_min(STAGES_MAX, room / (int64_t)each));
+	s->stages =
+	    (int)int64_max(1, int64_min(int64_min(STAGES_MAX, turns), room / (int64_t)each));
 	return each * (size_t)s->stages;
 }
 
@@ -524,12 +529,14 @@ launch_forward(struct stream *st, const struct norm_call *n, struct spread s)
 {
 	const int64_t each = resident<THREADS>::blocks;
 	dim3 block((unsigned)(32 * s.warps), (unsigned)s.rows);
-	size_t shared = choose_stages(st->device, &s, 16 * V * (1 + SUM) * THREADS, each);
-	int64_t blocks = int64_min(int64_div_up(n->x.shape[0], s.rows), each * st->device->num_sms);
+	int64_t groups = int64_div_up(n->x.shape[0], s.rows), most = each * st->device->num_sms,
+		blocks = int64_min(groups, most);
+	size_t shared = choose_stages(
+	    st->device, &s, 16 * V * (1 + SUM) * THREADS, each, int64_div_up(groups, most));
 
 	if (allow(st, (const void *)norm_fwd_kernel<T, V, SUM, THREADS>, shared, "norm_fwd"))
-		norm_fwd_kernel<T, V, SUM, THREADS>
-		    <<<(unsigned)blocks, block, shared, cu_handle(st)>>>(*n, s);
+		cu_launch_small_early(st, norm_fwd_kernel<T, V, SUM, THREADS>,
+		    { (unsigned)blocks, block, shared }, *n, s);
 }
 
 /* The instance for a spread. */
@@ -571,7 +578,8 @@ launch_backward(struct stream *st, const struct norm_grad *n, struct spread s)
 	dim3 block((unsigned)(32 * s.warps), (unsigned)s.rows);
 	int parts = (int)int64_min(
 	    int64_min(int64_div_up(n->x.shape[0], s.rows), 132 * each), norm_parts_max(n));
-	size_t shared = choose_stages(st->device, &s, 16 * V * BWD_TENSORS * THREADS, each);
+	size_t shared =
+	    choose_stages(st->device, &s, 16 * V * BWD_TENSORS * THREADS, each, STAGES_MAX);
 
 	static_assert(
 	    16 * BWD_TENSORS >= full<T>::width * sizeof(float), "a stage has room for a sum");

@@ -5,7 +5,7 @@
  * owns both elements of its pairs, so nothing is read after it was written. Heads of a row share
  * the table's row, which stays in the caches.
  */
-#include "train/cuda/kernel.cuh"
+#include "train/cuda/early.cuh"
 
 /* Cosine and sine of N pairs, the sine negated in the backward pass. */
 template <int N>
@@ -29,6 +29,8 @@ __launch_bounds__(CU_THREADS) halves_kernel(struct rope r, struct walk w)
 {
 	int half = r.rotary_dim / 2, per_head = half / N;
 
+	let_next_begin();
+	await_previous();
 	FOR_PACKS(w, row, at)
 	{
 		int head = (int)at / per_head, pair = (int)at % per_head * N;
@@ -82,6 +84,8 @@ __launch_bounds__(CU_THREADS) pairs_kernel(struct rope r, struct walk w)
 {
 	int per_head = r.rotary_dim / 2 / N;
 
+	let_next_begin();
+	await_previous();
 	FOR_PACKS(w, row, at)
 	{
 		int head = (int)at / per_head, pair = (int)at % per_head * N;
@@ -122,15 +126,16 @@ launch(struct stream *st, const struct rope *r)
 	bool wide = packs(r, N);
 	int pairs = r->rotary_dim / 2, n = wide ? (r->interleaved ? N / 2 : (int)N) : 1;
 	struct walk w = walk_of(st, r->x.shape[0], (int64_t)r->num_heads * pairs, n);
+	const struct launch_size z = { w.blocks, CU_THREADS, 0 };
 
 	if (wide && r->interleaved)
-		pairs_kernel<T, N / 2><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*r, w);
+		cu_launch_small_early(st, pairs_kernel<T, N / 2>, z, *r, w);
 	else if (wide)
-		halves_kernel<T, N><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*r, w);
+		cu_launch_small_early(st, halves_kernel<T, N>, z, *r, w);
 	else if (r->interleaved)
-		pairs_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*r, w);
+		cu_launch_small_early(st, pairs_kernel<T, 1>, z, *r, w);
 	else
-		halves_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*r, w);
+		cu_launch_small_early(st, halves_kernel<T, 1>, z, *r, w);
 }
 
 /* Positions are below the table's rows: the sequence length of the plan bounds both. */

@@ -82,7 +82,8 @@ static __device__ inline int
 first_seen(const struct short_conv &c, const struct reach<N, TAPS> &w)
 {
 	int64_t row = (int64_t)w.position * c.micro_batch + w.sample,
-		begins = (c.first.data ? ((const int32_t *)c.first.data)[row] : 0) - c.position,
+		begins = (c.first.data ? ((const int32_t *)c.first.data)[row] : 0) -
+	    position_at(c.position),
 		first = max(begins, (int64_t)(c.before.data ? 1 - w.taps : 0));
 
 	return max((int)(first - w.position) + TAPS - 1, TAPS - w.taps);

@@ -330,28 +330,60 @@ rows_of(const struct tensor *t, const struct position_range *r)
 	return t->data ? tensor_rows(t, r->first, r->count) : *t;
 }
 
-/* Keys or values of the pass join those that are kept: the rows of a layer from position s->kept
- * on. What attention then reads is all of them, to the last of the pass. */
+/* The rows of a layer in a buffer of what a generation keeps. */
+static struct tensor
+kept_rows(const struct layer *l, const struct step *s, int buffer)
+{
+	const struct train_shape *shape = &s->e->plan.shape;
+	struct tensor all = engine_buffer(s->e, buffer);
+	int64_t n = shape->kept_positions * shape->micro_batch_size;
+
+	return tensor_rows(&all, l->block->of_kind * n, n);
+}
+
+/* Keys or values of the pass join those that are kept, from position s->kept on. What attention
+ * then reads is all of them, to the last of the pass. */
 static void
 keep(const struct layer *l, struct step *s, int buffer, struct tensor *x)
 {
-	struct tensor all = engine_buffer(s->e, buffer), own;
-	int64_t b = s->e->plan.shape.micro_batch_size, before = s->kept * b,
-		first = l->block->of_kind * s->e->plan.shape.kept_positions * b;
+	struct tensor all = kept_rows(l, s, buffer), own;
+	int64_t before = s->kept * s->e->plan.shape.micro_batch_size;
 
-	own = tensor_rows(&all, first + before, x->shape[0]);
+	own = tensor_rows(&all, before, x->shape[0]);
 	s->e->ops->cast(s->e->stream, &(struct pair){ own, *x });
-	*x = tensor_rows(&all, first, before + x->shape[0]);
+	*x = tensor_rows(&all, 0, before + x->shape[0]);
+}
+
+/* Whether the pass is over one position of each sample: an operation of its own keeps that one's
+ * keys, with arguments that are the same for every position. */
+static bool
+is_one_position(const struct step *s)
+{
+	return s->e->plan.shape.kept_positions && s->e->plan.shape.seq_length == 1;
 }
 
 /* Attention of a run that keeps keys sees those of earlier passes. */
 static void
 keep_all(const struct layer *l, struct step *s, struct attention *a)
 {
-	if (!s->e->plan.shape.kept_positions)
+	if (!s->e->plan.shape.kept_positions || is_one_position(s))
 		return;
 	keep(l, s, ATTENTION_KEPT_KEYS, &a->k);
 	keep(l, s, ATTENTION_KEPT_VALUES, &a->v);
+}
+
+/* From q, k and v to the heads' outputs. */
+static void
+attend(const struct layer *l, struct step *s, const struct attention *a)
+{
+	if (is_one_position(s))
+		s->e->ops->attention_step(s->e->stream,
+		    &(struct attention_step){ .fwd = *a,
+			.keys = kept_rows(l, s, ATTENTION_KEPT_KEYS),
+			.values = kept_rows(l, s, ATTENTION_KEPT_VALUES),
+			.position = step_buffer(s, BUF_KEPT, 0) });
+	else
+		context_kind_of(&s->e->plan)->fwd(s, a);
 }
 
 /* From the block's norm to the input of attention: some of q, k and v. */
@@ -458,7 +490,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		keep_all(l, s, &att);
 		context->begin(s, &att);
 	}
-	context->fwd(s, &att);
+	attend(l, s, &att);
 	proj.x = gated_output(l, s);
 	row_forward(s, &proj);
 	residual_forward(l, s, y, x);
@@ -575,9 +607,9 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 }
 
 /* The block's row for the engine. */
-static const enum use uses[] = { OP_attention_bwd, OP_attention_fwd, OP_attention_max, OP_cast,
-	OP_fill, OP_glu, OP_glu_grad, OP_latent_heads, OP_latent_heads_grad, OP_norm_bwd,
-	OP_norm_fwd, OP_rope, USES_END };
+static const enum use uses[] = { OP_attention_bwd, OP_attention_fwd, OP_attention_max,
+	OP_attention_step, OP_cast, OP_fill, OP_glu, OP_glu_grad, OP_latent_heads,
+	OP_latent_heads_grad, OP_norm_bwd, OP_norm_fwd, OP_rope, USES_END };
 
 const struct layer_kind layer_attention = { &block_attention, SITE_ATTENTION_OUT, forward, backward,
 	FP8_QKV, .uses = uses };

@@ -63,7 +63,7 @@ convolution(const struct layer *l, struct step *s)
 		.weight = engine_joined(e, false, l->block->layer, DELTA_CONV_Q, DELTA_CONV_V),
 		.first = step_buffer(s, BUF_DOCUMENTS, 0),
 		.before = kept(l, s, DELTA_KEPT_INPUTS, e->plan.model.linear_conv_kernel_dim - 1),
-		.position = s->kept,
+		.position = step_buffer(s, BUF_KEPT, 0),
 		.micro_batch = (int)e->plan.shape.micro_batch_size };
 }
 
@@ -87,7 +87,7 @@ rule(const struct layer *l, struct step *s)
 		.first = step_buffer(s, BUF_DOCUMENTS, 0),
 		.state = kept(l, s, DELTA_KEPT_STATES, n.key),
 		.work = layer_buffer(l, s, DELTA_WORK),
-		.position = s->kept,
+		.position = step_buffer(s, BUF_KEPT, 0),
 		.micro_batch = (int)e->plan.shape.micro_batch_size,
 		.num_key_heads = (int)n.key_heads,
 		.num_value_heads = (int)n.heads };

@@ -46,6 +46,16 @@ struct attention_max {
 	struct tensor max;
 };
 
+/* Attention of the next position of each sample to itself and to all before it, whose keys and
+ * values are kept, position by position; its own are put beside them. */
+struct attention_step {
+	struct attention fwd; /* of S = K = 1: k and v are those of the new position; first is as
+			       * there, and may be any position up to that one */
+	struct tensor keys, values; /* act [N*b, g*d], [N*b, g*e]; row position * b of each and the
+				     * b - 1 after it are written */
+	struct tensor position;     /* I32 [1]: 0 .. N-1, how many are kept */
+};
+
 /* S and K of attention, and the position of its first query. */
 static inline int64_t
 attention_queries(const struct attention *a)
@@ -100,6 +110,19 @@ attention_shapes_fit(const struct attention *a)
 	    attention_is_of_heads(a, &a->sink);
 }
 
+/* Whether what is kept is of the shapes that the new position's has. */
+static inline bool
+attention_step_fits(const struct attention_step *s)
+{
+	const struct attention *a = &s->fwd;
+
+	return attention_shapes_fit(a) && attention_keys(a) == 1 && a->drop.p == 0 &&
+	    s->keys.shape[0] % a->micro_batch == 0 && s->keys.shape[1] == a->k.shape[1] &&
+	    s->values.shape[0] == s->keys.shape[0] && s->values.shape[1] == a->v.shape[1] &&
+	    s->keys.dtype == a->k.dtype && s->values.dtype == a->v.dtype && s->position.data &&
+	    s->position.dtype == DTYPE_I32;
+}
+
 /* Whether gradients have the shapes of what they are of. */
 static inline bool
 attention_gradients_fit(const struct attention_grad *g)
@@ -129,6 +152,22 @@ describe_attention_fwd(struct op_call *c, const struct attention *a)
 	op_reads(c, &a->q);
 	op_reads(c, &a->k);
 	op_reads(c, &a->v);
+	op_reads(c, &a->sink);
+	op_writes(c, "out", &a->out);
+	op_writes(c, "lse", &a->lse);
+}
+
+/* How many positions are kept is not known here: all that there is room for count. */
+static inline void
+describe_attention_step(struct op_call *c, const struct attention_step *s)
+{
+	const struct attention *a = &s->fwd;
+
+	c->flops =
+	    2.0 * (double)s->keys.shape[0] * a->num_heads * (a->head_dim + attention_value_dim(a));
+	op_reads(c, &a->q);
+	op_reads(c, &s->keys);
+	op_reads(c, &s->values);
 	op_reads(c, &a->sink);
 	op_writes(c, "out", &a->out);
 	op_writes(c, "lse", &a->lse);
@@ -166,6 +205,7 @@ describe_attention_max(struct op_call *c, const struct attention_max *a)
 
 #ifdef OPERATION
 OPERATION(attention_fwd, attention)
+OPERATION(attention_step, attention_step)
 OPERATION(attention_bwd, attention_grad)
 OPERATION(attention_max, attention_max)
 #endif

@@ -26,7 +26,7 @@ struct delta_rule {
 	/* real, n*d or more rows of e*m/n, scratch: at least the elements that recurrence_work()
 	 * of lib/model/recurrence.h states for a sample */
 	struct tensor work;
-	int64_t position;                                /* as in struct short_conv */
+	struct tensor position;                          /* as in struct short_conv */
 	int micro_batch, num_key_heads, num_value_heads; /* b, n, m */
 };
 

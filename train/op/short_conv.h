@@ -14,8 +14,9 @@ struct short_conv {
 	/* x of the k - 1 positions before the first, act [(k-1)*b,c], which become the last ones;
 	 * data NULL: nothing is before it, and nothing is kept */
 	struct tensor before;
-	int64_t position; /* of the first rows in their samples: 0 where nothing is before them */
-	int micro_batch;  /* b */
+	/* I32 [1]: of the first rows in their samples; data NULL: 0, nothing is before them */
+	struct tensor position;
+	int micro_batch; /* b */
 };
 
 /* fwd as in the forward pass, without before and y. dx act [S*b,c], which is not dy; dweight real

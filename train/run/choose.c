@@ -60,15 +60,26 @@ likeliest(struct heap *h, int64_t number)
 	return &h->r[h->count - 1 - number];
 }
 
+/* The first of the largest. Several maxima are taken beside each other, since each step of one
+ * waits for the step before. */
 static int64_t
 largest(const double *logits, int64_t v)
 {
-	int64_t id = 0;
+	enum { BESIDE = 4 };
+	double max[BESIDE] = { logits[0], logits[0], logits[0], logits[0] };
+	int64_t i = 0;
 
-	for (int64_t i = 1; i < v; i++)
-		if (logits[i] > logits[id])
-			id = i;
-	return id;
+	for (; i + BESIDE <= v; i += BESIDE)
+		for (int k = 0; k < BESIDE; k++)
+			max[k] = logits[i + k] > max[k] ? logits[i + k] : max[k];
+	for (; i < v; i++)
+		max[0] = logits[i] > max[0] ? logits[i] : max[0];
+	for (int k = 1; k < BESIDE; k++)
+		max[0] = max[k] > max[0] ? max[k] : max[0];
+	for (i = 0; i < v; i++)
+		if (logits[i] == max[0])
+			return i;
+	return 0;
 }
 
 /* The joint weight of the first of at most n tokens that reach the share top_p of all n. */

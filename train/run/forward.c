@@ -18,12 +18,11 @@ forward_init(struct forward *f, struct engine *e, int64_t rows)
 
 	*f = (struct forward){ .e = e,
 		.rows = rows,
-		.batch = { mem_zalloc(n, 4), mem_zalloc(n, 4), mem_zalloc(n, 4),
-		    mem_zalloc(n, sizeof(float)), NULL },
+		.batch = { .tokens = mem_zalloc(n, 4), .positions = mem_zalloc(n, 4) },
 		.columns = memory_buffer(&e->mem, HEAD_LOGITS)->shape[1] };
 	if (p->shape.reset_attention_mask)
 		f->batch.documents = mem_zalloc((size_t)run_document_rows(p), 4);
-	f->local = mem_zalloc((size_t)(rows * f->columns), dtype_size(p->shape.dtype));
+	f->local = mem_zalloc(1, forward_bytes(f));
 	f->all = f->local;
 	if (e->last_stage && e->groups.host->size > 1)
 		f->all = mem_alloc(
@@ -34,13 +33,17 @@ void
 forward_release(struct forward *f)
 {
 	free(f->batch.tokens);
-	free(f->batch.labels);
 	free(f->batch.positions);
-	free(f->batch.loss_mask);
 	free(f->batch.documents);
 	if (f->all != f->local)
 		free(f->all);
 	free(f->local);
+}
+
+size_t
+forward_bytes(const struct forward *f)
+{
+	return (size_t)(f->rows * f->columns) * dtype_size(f->e->plan.shape.dtype);
 }
 
 /* There is one micro batch, so its number is not used. The engine has read the arrays before the
@@ -68,20 +71,33 @@ gather(struct forward *f)
 }
 
 void
-forward_run(struct forward *f)
+forward_queue(struct forward *f)
 {
 	struct pipeline line = { .e = f->e,
 		.num_microbatches = 1,
 		.load = give_batch,
 		.ctx = f,
+		.replay = f->replay,
 		.kept = f->kept,
 		.logits = f->e->last_stage ? f->local : NULL,
 		.first_logits = run_rows(&f->e->plan) - f->rows };
 
 	pipeline_run(&line);
+}
+
+void
+forward_wait(struct forward *f)
+{
 	engine_sync(f->e);
 	if (f->all != f->local && f->rows)
 		gather(f);
+}
+
+void
+forward_run(struct forward *f)
+{
+	forward_queue(f);
+	forward_wait(f);
 }
 
 /* Doubles; the model makes c tanh(x / c) of them. Padding columns come after the vocabulary on the

@@ -5,7 +5,7 @@
  * step, since they may share experts or weights. Those of a group end at the same position: pass
  * over prompts first, some positions at a time, and then over the one position of each token that
  * was chosen. Without kept keys each pass is over all positions. What is chosen goes to all ranks,
- * so each of them knows where every text ends.
+ * so each of them knows where every text ends. How likely it was is computed beside the next pass.
  */
 #include "lib/base/int64.h"
 #include "lib/base/mem.h"
@@ -18,6 +18,7 @@
 #include "train/run/forward.h"
 #include "train/run/generate.h"
 #include "train/step/open.h"
+#include "train/step/replay.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,12 +29,15 @@ struct generator {
 	struct forward prompts, next; /* next: of one position; without kept keys there is none */
 	int64_t batch, ranks;         /* prompts of a group, and data ranks */
 	struct request **row;         /* [ranks][batch] of the groups that are taken; or NULL */
-	double *chosen;               /* [2][ranks][batch]: tokens, and their logarithms */
-	double *logits;               /* [batch][v] */
-	struct pool *pool;            /* of the host's threads, which choose */
-	const struct forward *pass;   /* the one that they choose after */
-	int64_t taken, printed;       /* requests */
-	struct str kept_logits;       /* of --logits-file, [choices, v] */
+	/* [ranks][batch]: tokens that were chosen last, -inf where none was; the logarithms of
+	 * their probabilities */
+	double *chosen, *logprob;
+	double *logits;             /* [batch][v], by which they were */
+	struct pool *pool;          /* of the host's threads, which choose */
+	struct replay *replay;      /* of passes over one position */
+	const struct forward *pass; /* the one that they choose after */
+	int64_t taken, printed;     /* requests */
+	struct str kept_logits;     /* of --logits-file, [choices, v] */
 };
 
 /* --- the plan --------------------------------------------------------------------------------- */
@@ -149,38 +153,67 @@ choose_row(void *ctx, int i)
 	if (dtype_count_nonfinite(logits, DTYPE_F64, v) == 0)
 		id = choose(&s, logits, num_ids(g), (int64_t)q->ids.count);
 	g->chosen[at] = (double)id;
-	if (id >= 0 && o->prompts)
-		g->chosen[g->ranks * g->batch + at] = choose_logprob(logits, v, id);
 }
 
-/* Collective. A token for each text of all groups that is not done. Ranks without logits offer
- * -infinity to a maximum. 1: there is more to do; 0: all are done; -1 with a reason; or an exit
- * status beyond 1. */
-static int
-choose_all(struct generator *g, struct forward *f, struct err *err)
+/* How likely that choice was. */
+static void
+weigh_row(void *ctx, int i)
+{
+	struct generator *g = ctx;
+	int64_t at = g->e->coord[AX_DP] * g->batch + i, v = g->pass->e->plan.model.vocab_size;
+
+	if (g->chosen[at] >= 0)
+		g->logprob[at] = choose_logprob(g->logits + i * v, v, (int64_t)g->chosen[at]);
+}
+
+/* Collective. Runs a job of rows on ranks with logits, each of which sets an element of x; all get
+ * all of them, -infinity where there is none, which other ranks offer to a maximum. */
+static void
+run_rows_of_all(struct generator *g, void (*job)(void *, int), double *x)
 {
 	int64_t n = g->ranks * g->batch;
 	struct comm *w = g->e->groups.world;
-	struct tensor t = tensor_1d(g->chosen, DTYPE_F64, 2 * n);
+	struct tensor t = tensor_1d(x, DTYPE_F64, n);
+
+	for (int64_t i = 0; i < n; i++)
+		x[i] = -INFINITY;
+	if (g->e->last_stage)
+		pool_run(g->pool, (int)g->batch, job, g);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_MAX });
+}
+
+/* Collective. How likely the tokens were that were chosen last, where that is printed. */
+static void
+weigh_all(struct generator *g)
+{
+	if (!g->r->c->o.prompts)
+		return;
+	run_rows_of_all(g, weigh_row, g->logprob);
+	for (int64_t i = 0; i < g->ranks * g->batch; i++)
+		if (g->chosen[i] >= 0)
+			request_weigh(g->r, g->row[i], (int64_t)g->chosen[i], g->logprob[i]);
+}
+
+/* Collective. A token for each text of all groups that is not done. 1: there is more to do; 0: all
+ * are done; -1 with a reason; or an exit status beyond 1. */
+static int
+choose_all(struct generator *g, struct forward *f, struct err *err)
+{
 	int more = 0;
 
-	for (int64_t i = 0; i < 2 * n; i++)
-		g->chosen[i] = -INFINITY;
 	g->pass = f;
-	if (g->e->last_stage)
-		pool_run(g->pool, (int)g->batch, choose_row, g);
+	run_rows_of_all(g, choose_row, g->chosen);
 	if (g->e->last_stage && g->r->c->o.logits_file)
 		str_add(&g->kept_logits, g->logits,
 		    (size_t)g->e->plan.model.vocab_size * sizeof *g->logits);
-	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ t, REDUCE_MAX });
-	for (int64_t i = 0; i < n; i++) {
+	for (int64_t i = 0; i < g->ranks * g->batch; i++) {
 		struct request *q = g->row[i];
 
 		if (!q || q->done)
 			continue;
 		if (g->chosen[i] < 0)
 			return forward_not_finite(f, "the logits of the next token");
-		if (request_add(g->r, q, (int64_t)g->chosen[i], g->chosen[n + i], err) < 0)
+		if (request_add(g->r, q, (int64_t)g->chosen[i], err) < 0)
 			return -1;
 		more |= !q->done;
 	}
@@ -222,25 +255,33 @@ pass_prompts(struct generator *g, int64_t longest)
 	return end;
 }
 
+/* The token after position `end` - 1 of each text, while how likely the one before was is
+ * computed. Returns as choose_all. */
+static int
+run_next(struct generator *g, struct forward *f, int64_t end, struct err *err)
+{
+	fill(g, f, end);
+	forward_queue(f);
+	weigh_all(g);
+	forward_wait(f);
+	return choose_all(g, f, err);
+}
+
 /* Texts of the groups to their ends. 0, -1 with a reason, or an exit status. */
 static int
 run_groups(struct generator *g, int64_t longest, struct err *err)
 {
-	struct forward *f = &g->prompts;
 	int64_t end = pass_prompts(g, longest);
-	int rc = choose_all(g, f, err);
+	int rc = choose_all(g, &g->prompts, err);
 
-	while (rc == 1 && !g->e->decoder) {
-		fill(g, f, end);
-		forward_run(f);
-		rc = choose_all(g, f, err);
+	while (rc == 1 && !g->e->decoder)
+		rc = run_next(g, &g->prompts, end, err);
+	for (; rc == 1; end++) {
+		g->next.kept = end;
+		rc = run_next(g, &g->next, end + 1, err);
 	}
-	for (f = &g->next; rc == 1; end++) {
-		f->kept = end;
-		fill(g, f, end + 1);
-		forward_run(f);
-		rc = choose_all(g, f, err);
-	}
+	if (rc == 0)
+		weigh_all(g);
 	return rc;
 }
 
@@ -296,6 +337,37 @@ write_logits(const struct generator *g, struct err *err)
 	return rc;
 }
 
+/* Passes over one position differ in what is in memory alone, so they are recorded. Their logits
+ * are copied to pinned memory then. */
+static void
+open_next(struct generator *g)
+{
+	struct engine *e = g->e->decoder;
+	struct forward *f = &g->next;
+
+	if (!e)
+		return;
+	forward_init(f, e, g->batch);
+	if (e->backend->pin)
+		e->backend->pin(e->device, f->local, forward_bytes(f));
+	if (g->r->c->o.cuda_graphs)
+		f->replay = g->replay = replay_new(e);
+}
+
+/* The device has finished. */
+static void
+close_next(struct generator *g)
+{
+	struct engine *e = g->e->decoder;
+
+	if (!e)
+		return;
+	replay_free(g->replay);
+	if (e->backend->unpin)
+		e->backend->unpin(e->device, g->next.local);
+	forward_release(&g->next);
+}
+
 static void
 generator_init(struct generator *g, struct engine *e, struct requests *r, int num_threads)
 {
@@ -307,21 +379,22 @@ generator_init(struct generator *g, struct engine *e, struct requests *r, int nu
 		.ranks = e->plan.layout.data_parallel_size };
 	n = (size_t)(g->batch * g->ranks);
 	g->row = mem_zalloc(n, sizeof(struct request *));
-	g->chosen = mem_alloc(2 * n, sizeof *g->chosen);
+	g->chosen = mem_alloc(n, sizeof *g->chosen);
+	g->logprob = mem_alloc(n, sizeof *g->logprob);
 	g->logits = mem_alloc((size_t)g->batch * v, sizeof *g->logits);
-	g->pool = pool_new(num_threads);
+	g->pool = pool_new((int)int64_min(num_threads, g->batch));
 	forward_init(&g->prompts, e, g->batch);
-	if (e->decoder)
-		forward_init(&g->next, e->decoder, g->batch);
+	open_next(g);
 }
 
 static void
 generator_release(struct generator *g)
 {
 	forward_release(&g->prompts);
-	forward_release(&g->next);
+	close_next(g);
 	free(g->row);
 	free(g->chosen);
+	free(g->logprob);
 	free(g->logits);
 	pool_free(g->pool);
 	str_release(&g->kept_logits);

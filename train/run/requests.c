@@ -217,7 +217,7 @@ continuation(
 }
 
 int
-request_add(struct requests *r, struct request *q, int64_t id, double logprob, struct err *err)
+request_add(struct requests *r, struct request *q, int64_t id, struct err *err)
 {
 	struct str text = { 0 };
 	int rc = 0;
@@ -227,12 +227,18 @@ request_add(struct requests *r, struct request *q, int64_t id, double logprob, s
 		return 0;
 	}
 	token_ids_add(&q->ids, (uint32_t)id);
-	q->logprob += logprob;
 	if (r->c->o.stop.count)
 		rc = continuation(r, q, &text, &q->stopped, err);
 	q->done = q->stopped || (int64_t)q->ids.count - q->length == q->most;
 	str_release(&text);
 	return rc;
+}
+
+void
+request_weigh(const struct requests *r, struct request *q, int64_t id, double logprob)
+{
+	if (!is_stop(r, id))
+		q->logprob += logprob;
 }
 
 /* --- printing --------------------------------------------------------------------------------- */

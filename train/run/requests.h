@@ -45,7 +45,10 @@ struct request_lengths {
 };
 struct request_lengths requests_lengths(const struct requests *r);
 /* A token follows a request that is not done, and may be its last; one that ends it is not kept. */
-int request_add(struct requests *r, struct request *q, int64_t id, double logprob, struct err *err);
+int request_add(struct requests *r, struct request *q, int64_t id, struct err *err);
+/* The logarithm of the probability that a token had which followed it; one that ended the request
+ * has none. */
+void request_weigh(const struct requests *r, struct request *q, int64_t id, double logprob);
 /* Prints a request that is done or wrong: text, or a line of JSON. */
 int request_print(struct requests *r, const struct request *q, struct err *err);
 

@@ -18,6 +18,7 @@
 void
 step_load(struct step *s, const struct batch *b)
 {
+	int32_t kept = (int32_t)s->kept;
 	struct {
 		int to;
 		const void *from;
@@ -27,6 +28,7 @@ step_load(struct step *s, const struct batch *b)
 		{ BUF_POSITIONS, b->positions },
 		{ BUF_LOSS_MASK, b->loss_mask },
 		{ BUF_DOCUMENTS, b->documents },
+		{ BUF_KEPT, &kept },
 		{ BUF_LATER_LABELS, b->later_labels },
 		{ BUF_LATER_MASK, b->later_mask },
 		{ BUF_LATER_POSITIONS, b->later_positions },

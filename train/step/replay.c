@@ -3,8 +3,8 @@
  *
  * The first two calls of a kind run directly, because libraries choose algorithms and build plans
  * in them, and connect. The third is recorded and launched. A segment whose arguments could differ
- * from the recording (another loss scale, logits or losses to be kept, an observer, 8-bit operands
- * without a history) runs directly.
+ * from the recording (another loss scale or place of the logits, losses to be kept, an observer,
+ * 8-bit operands without a history) runs directly.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -25,7 +25,10 @@ enum { RECORDINGS_MAX = 256 };
 struct recording {
 	struct recorded *graph; /* NULL: none yet */
 	int runs;
-	double token_scale; /* the recording's */
+	/* the recording's */
+	double token_scale;
+	const void *logits;
+	int64_t first_logits;
 };
 
 struct replay {
@@ -122,12 +125,22 @@ record(
 		k->graph = e->backend->record_end(e->stream, &why);
 	}
 	k->token_scale = e->token_scale;
+	k->logits = s->logits;
+	k->first_logits = s->first_logits;
 	if (k->graph)
 		return true;
 	forget(e, k);
 	warn("passes are queued each time, as with --no-cuda-graphs: they cannot be recorded: %s",
 	    why.msg);
 	return false;
+}
+
+/* Whether what is recorded has the arguments of this pass. */
+static bool
+is_alike(const struct recording *k, const struct step *s)
+{
+	return k->token_scale == s->e->token_scale && k->logits == s->logits &&
+	    k->first_logits == s->first_logits;
 }
 
 /* The recording of a segment, which is made once it has run often enough; NULL: the segment has to
@@ -140,7 +153,7 @@ recording_of(
 	struct recording *k = &r->kind[(at * 2 + s->training) * 2 + s->accumulate];
 
 	if (k->graph)
-		return k->token_scale == s->e->token_scale ? k : NULL;
+		return is_alike(k, s) ? k : NULL;
 	if (r->off || k->runs++ < WARM_CALLS || r->recordings == RECORDINGS_MAX)
 		return NULL;
 	r->off = !record(k, s, of, segment);
@@ -153,7 +166,7 @@ replay_segment(
     struct replay *r, struct step *s, const struct pass_items *of, const struct segment *segment)
 {
 	struct engine *e = s->e;
-	bool usual = r && !s->logits && !s->losses && !e->stream->observer &&
+	bool usual = r && !s->losses && !e->stream->observer &&
 	    !(of->backward && hashes_watches(s)) && !fp8_begins(e);
 	struct recording *k = usual ? recording_of(r, s, of, segment) : NULL;
 

@@ -18,7 +18,9 @@ struct replay *replay_new(const struct engine *e);
 /* The engine must be open, and its device have finished. */
 void replay_free(struct replay *r);
 /* Has the effect of step_segment: calls it, or launches what it queued before with the same places,
- * training, accumulate and loss scale. r may be NULL. */
+ * training, accumulate, loss scale and logits. Passes of one r keep keys at no position that their
+ * arguments have: those over one position of each sample, or all of a run that keeps none. r may be
+ * NULL. */
 void replay_segment(
     struct replay *r, struct step *s, const struct pass_items *of, const struct segment *segment);
 

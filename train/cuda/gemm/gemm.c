@@ -3,9 +3,10 @@
  *
  * cuBLASLt stores by columns: a row-major array is its own transpose there, so the GEMM is
  * requested as c^T = op(b)^T op(a)^T and nothing is copied. A GEMM is planned once for each shape
- * (gemm_plan.c). F32 is not rounded to TF32, and no partial sum is rounded to 16 bits. The epilogue
- * of a GEMM is fused by the library where that is possible and faster; otherwise our own kernels
- * run after it.
+ * (gemm_plan.c); one of few rows has kernels of our own, which are bound by the memory's rate
+ * (gemm_rows.cu). F32 is not rounded to TF32, and no partial sum is rounded to 16 bits. The
+ * epilogue of a GEMM is fused by the library where that is possible and faster; otherwise our own
+ * kernels run after it.
  *
  * Operands of 8 bits are multiplied by GPUs of capability 8.9 and later. Sums into F32 are added to
  * in place there too, of either 8-bit type (cuBLAS 13.1 documentation, cublasLtMatmul, table of FP8
@@ -299,6 +300,10 @@ cuda_gemm(struct stream *st, const struct gemm *g)
 		gemm_split(st, g);
 		if (g->dbias.data)
 			sum_dbias(st, g);
+		return;
+	}
+	if (gemm_rows_takes(g)) {
+		gemm_rows(st, g);
 		return;
 	}
 	at = find_plan(st, g);
