@@ -46,8 +46,7 @@ time_device(const struct opt_parse *p, struct run_plan *plan, struct hardware *h
 	hardware_resolve(p, cfg->gpu, &cfg->hw, hw);
 	if (opt_given(p, "gpu"))
 		plan->shape.hopper = hw->hopper ? HOPPER_YES : HOPPER_NO;
-	plan->layout.expert_hosts = price_expert_hosts(&plan->layout, &plan->model, hw);
-	plan->layout.host_ranks = (int64_t)hw->gpus_per_node;
+	price_hosts(&plan->layout, &plan->model, hw);
 }
 
 void

@@ -295,12 +295,13 @@ rows_between(const struct run_case *r, const struct operation *o)
 	return (hosts - 1) * o->bytes / chosen / network(r->hw) + between_hosts(r->hw, hosts);
 }
 
-int64_t
-price_expert_hosts(const struct layout *l, const struct model_config *c, const struct hardware *hw)
+void
+price_hosts(struct layout *l, const struct model_config *c, const struct hardware *hw)
 {
 	const struct host_places where = { .ranks_per_host = (int64_t)hw->gpus_per_node };
 
-	return c->num_experts && hw->message_us > 0 ? hosts_of_experts(l, &where) : 1;
+	l->host_ranks = where.ranks_per_host;
+	l->expert_hosts = c->num_experts && hw->message_us > 0 ? hosts_of_experts(l, &where) : 1;
 }
 
 static double

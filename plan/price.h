@@ -37,8 +37,8 @@ struct block_price {
 };
 void price_block(const struct run_case *r, const struct operation_list *x, struct block_price *out);
 
-/* layout.expert_hosts of a plan on these hosts: 1 for programs whose hosts take no turns. */
-int64_t price_expert_hosts(
-    const struct layout *l, const struct model_config *c, const struct hardware *hw);
+/* Sets layout.host_ranks and layout.expert_hosts of a plan on these hosts, the latter to 1 for
+ * programs whose hosts take no turns. */
+void price_hosts(struct layout *l, const struct model_config *c, const struct hardware *hw);
 
 #endif

@@ -186,8 +186,7 @@ plan_way(const struct seeking *k, const struct way *w, struct candidate *c)
 {
 	c->shape = k->in->shape;
 	way_layout(w, &c->layout);
-	c->layout.expert_hosts = price_expert_hosts(&c->layout, &k->in->model, &k->in->hw);
-	c->layout.host_ranks = (int64_t)k->in->hw.gpus_per_node;
+	price_hosts(&c->layout, &k->in->model, &k->in->hw);
 	c->shape.context_form = w->form;
 	c->shape.micro_batch_size = w->micro_batch;
 	c->shape.num_microbatches = w->num_microbatches;

@@ -313,10 +313,10 @@ test_hosts(void)
 	data.sums = false;
 	CHECK(near_to(priced(&hw, &l, &data), in));
 	l.optimizer_instances = 1;
-	CHECK(price_expert_hosts(&l, &(struct model_config){ .num_experts = 128 }, &hw) == 1);
-	l.expert_hosts =
-	    price_expert_hosts(&l, &(struct model_config){ .num_experts = 128 }, &half);
-	CHECK(l.expert_hosts == 2);
+	price_hosts(&l, &(struct model_config){ .num_experts = 128 }, &hw);
+	CHECK(l.expert_hosts == 1 && l.host_ranks == (int64_t)hw.gpus_per_node);
+	price_hosts(&l, &(struct model_config){ .num_experts = 128 }, &half);
+	CHECK(l.expert_hosts == 2 && l.host_ranks == (int64_t)half.gpus_per_node);
 	CHECK(near_to(priced(&half, &l, &rows),
 	    (3 / 4. * bytes / link + 10e-6) * 338 / 260 + bytes / 8 / net + 30e-6));
 }

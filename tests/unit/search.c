@@ -301,7 +301,7 @@ add_layout(struct plans *all, const int64_t size[5], bool rows, enum context_for
 	    layout_check_experts(&x.layout, &in->model, &ignored) == 0 &&
 	    layout_check_rows(&x.layout, in->shape.seq_length, &ignored) == 0 &&
 	    (form == CONTEXT_GATHER || layout_check_heads(&x.layout, &in->model, &ignored) == 0)) {
-		x.layout.expert_hosts = price_expert_hosts(&x.layout, &in->model, &in->hw);
+		price_hosts(&x.layout, &in->model, &in->hw);
 		add_instances(all, &x);
 	}
 }
