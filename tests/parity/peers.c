@@ -4,22 +4,13 @@
  * At the end of MPI each rank writes lines "rank bytes" of those it has sent to into the file
  * PEERS.RANK, PEERS from the environment. Collectives of MPI itself are not counted.
  */
-#include <dlfcn.h>
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/parity/preload.h"
 
 enum { RANKS = 4096 };
 static struct {
 	long messages;
 	long long bytes;
 } sent[RANKS];
-
-static void *
-next(const char *name)
-{
-	return dlsym(RTLD_NEXT, name);
-}
 
 int
 MPI_Isend(
@@ -46,14 +37,10 @@ MPI_Isend(
 int
 MPI_Finalize(void)
 {
-	int (*end)(void), rank;
-	char path[4096];
-	FILE *f;
+	FILE *f = rank_file("PEERS");
+	int (*end)(void);
 
 	*(void **)&end = next("MPI_Finalize");
-	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	snprintf(path, sizeof path, "%s.%d", getenv("PEERS"), rank);
-	f = fopen(path, "w");
 	for (int i = 0; f && i < RANKS; i++)
 		if (sent[i].messages)
 			fprintf(f, "%d %lld\n", i, sent[i].bytes);

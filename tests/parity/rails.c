@@ -7,25 +7,16 @@
  * more.
  */
 #include "lib/base/ports.h"
+#include "tests/parity/preload.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <mpi.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { LONG = 1 << 20, WAIT_MS = 300 };
-
-static void *
-next(const char *name)
-{
-	return dlsym(RTLD_NEXT, name);
-}
 
 /* Where a path leads, which room may hold. */
 static const char *
