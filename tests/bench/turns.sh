@@ -21,21 +21,6 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 
-# documents: a dataset of 2,000 documents of 20 to 900 tokens
-documents()
-{
-	awk 'BEGIN {
-		for (i = 1; i <= 2000; i++) {
-			printf "{\"text\": \"%d", i % 498
-			for (k = 1; k < 20 + i * 7 % 900; k++)
-				printf " %d", (i * 13 + k * k) % 498
-			print "\"}"
-		}
-	}' >text.jsonl
-	"$B/mtok" encode --tokenizer-type NullTokenizer --vocab-size 50257 --append-eod -q -o text \
-		text.jsonl
-}
-
 # steps MODEL: of a turn
 steps()
 {
@@ -87,7 +72,7 @@ rate()
 }
 
 [ $# -gt 0 ] || set -- gpt2-124m gpt2-1.5b llama-1b llama-8b-8L qwen3-1.7b gpt2-124m+documents
-case " $* " in *+documents*) documents ;; esac
+case " $* " in *+documents*) documents 50257 ;; esac
 for workload; do
 	turn=0
 	while [ $((turn += 1)) -le "$TURNS" ]; do

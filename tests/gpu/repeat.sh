@@ -18,6 +18,8 @@ fi
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_ess_singleton_isolated=1 OMPI_MCA_hwloc_base_binding_policy=none
 B=$(cd "$B" && pwd)
+# shellcheck source=tests/bench/workloads
+. tests/bench/workloads
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
@@ -62,16 +64,7 @@ hash()
 		xargs cat | sha256sum | cut -c 1-16
 }
 
-awk 'BEGIN {
-	for (i = 1; i <= 2000; i++) {
-		printf "{\"text\": \"%d", i % 498
-		for (k = 1; k < 20 + i * 7 % 900; k++)
-			printf " %d", (i * 13 + k * k) % 498
-		print "\"}"
-	}
-}' >text.jsonl
-"$B/mtok" encode --tokenizer-type NullTokenizer --vocab-size $vocab --append-eod -q -o text \
-	text.jsonl
+documents $vocab
 failed=0
 cases >list
 while read -r name options; do
