@@ -103,7 +103,6 @@ only(const struct json_value *v, const char *const *names, struct err *e)
 
 		if (json_get(v, v->item[i].key) != &v->item[i])
 			return err_set(e, "'%.40s' is there twice", v->item[i].key);
-
 		while (names[k] && strcmp(names[k], v->item[i].key))
 			k++;
 		if (!names[k])
