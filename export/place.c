@@ -208,7 +208,8 @@ fill(struct place *p, struct err *e)
 
 /* The old directory has the temporary name afterwards. It is looked at once more there, where
  * nobody finds it to put something into it. A file system without such an exchange gets two
- * renames. */
+ * renames, which are on disk before the old directory gets the other's name: a loss of power may
+ * keep a rename without those before it, and the old one would have two names. */
 static int
 exchange(struct place *p, struct err *e)
 {
@@ -228,6 +229,7 @@ exchange(struct place *p, struct err *e)
 		rc = err_sys(e, "rename to", p->dst);
 		(void)rename(old.buf, p->dst);
 	} else {
+		rc = io_sync_parent(p->dst, e);
 		(void)rename(old.buf, p->tmp);
 	}
 	str_release(&old);

@@ -230,7 +230,9 @@ open_files(struct encode *x, struct err *e)
 	return 0;
 }
 
-/* A stopped run leaves a state, which --resume reads; without --resume it is an error. */
+/* A stopped run leaves a state, which --resume reads; without --resume it is an error. Where there
+ * is none, that of an earlier run may be removed and not so on disk, and would come back beside the
+ * files of this one. */
 static int
 open_state(struct encode *x, struct err *e)
 {
@@ -252,6 +254,8 @@ open_state(struct encode *x, struct err *e)
 	resume_describe(x->c, x->tokenizer[0], x->plan.eod, &x->files, &x->described);
 	rc = resume_read(path, &x->described, &x->state, &x->counts, e);
 	x->have_state = rc > 0;
+	if (rc == 0)
+		rc = io_sync_parent(path, e);
 	if (rc > 0 && x->state.at.file > x->files.count)
 		return err_set(e, "--resume: '%s' is damaged", path);
 	return rc < 0 ? -1 : 0;

@@ -149,6 +149,8 @@ int ckpt_tracker(const char *save, int64_t *iteration, struct err *e);
  * last rename: the iter_* with the highest number. 1; 0 when there is none, or it is no checkpoint;
  * -1 with a reason when that cannot be told or the checkpoint does not open. */
 int ckpt_highest(const char *save, char out[IO_PATH], struct err *e);
+/* The tracker of such a directory: writes it, if the directory has this iteration. */
+int ckpt_add_tracker(const char *save, int64_t iteration, struct err *e);
 /* True when the directory has an iter_* entry. */
 bool ckpt_has_iterations(const char *save);
 void ckpt_iter_dir(const char *save, int64_t iteration, char out[IO_PATH]);

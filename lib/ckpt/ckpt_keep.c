@@ -30,6 +30,19 @@ ckpt_move_aside(const char *save, int64_t iteration, char to[IO_PATH], struct er
 	return rename(from, to) < 0 ? err_sys(e, "rename to", to) : 0;
 }
 
+int
+ckpt_add_tracker(const char *save, int64_t iteration, struct err *e)
+{
+	char dir[IO_PATH];
+	int64_t named;
+	int found = ckpt_tracker(save, &named, e);
+
+	if (found)
+		return found < 0 ? -1 : 0;
+	ckpt_iter_dir(save, iteration, dir);
+	return io_is_dir(dir) ? ckpt_put_tracker(save, iteration, e) : 0;
+}
+
 /* The tracker first: it turns back to the newest checkpoint that stays, or is removed. */
 int
 ckpt_set_aside(const char *save, int64_t iteration, char first[IO_PATH], struct err *e)

@@ -78,6 +78,12 @@ continuing from first/iter_0000002"
 said "resuming first/iter_0000002 at iteration 2"
 [ "$(tracker first)" = 3 ] || fail "saved iteration $(tracker first)"
 
+# The same where nothing is left to train, and nothing is saved again: the tracker is written.
+rm first/latest_checkpointed_iteration.txt
+on2 0 --save first --load first --train-iters 3 --override-opt_param-scheduler
+said "iteration 3 is already the last: nothing to train"
+[ "$(tracker first)" = 3 ] || fail "the tracker names '$(tracker first)'"
+
 # What a full disk has left of a line of metrics gets a line of its own.
 printf '{"iteration": 9, "cons' >cut.jsonl
 on2 0 --save first --load first --train-iters 4 --override-opt_param-scheduler \

@@ -7,6 +7,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
+#include "lib/ckpt/ckpt.h"
 #include "lib/model/evaluation.h"
 #include "lib/model/gpu.h"
 #include "lib/model/hardware.h"
@@ -338,6 +339,21 @@ measure(struct run *r, struct err *err)
 	return comm_agree(COMM_HERE(r->e->groups.world), calibrate(r->e, r->c, err), err) ? -1 : 0;
 }
 
+/* Makes a claimed --save that of a run that continues from the checkpoint `at`. */
+static int
+take_over(struct run *r, int64_t at, struct err *err)
+{
+	struct train_config *c = r->c;
+
+	if (!r->lock || c->start != START_RESUME)
+		return 0;
+	if (lock_check(r->lock, err) < 0)
+		return -1;
+	if (at < c->train_iters && claim_set_aside(c, at, err) < 0)
+		return -1;
+	return ckpt_add_tracker(c->o.save, at, err);
+}
+
 /* Opens what rank 0 will write to, so that it fails now rather than at the first checkpoint. Rank 0
  * alone; the caller spreads the result. */
 static int
@@ -349,8 +365,7 @@ open_outputs(struct run *r, struct err *err)
 		note("%s %s at iteration %lld",
 		    c->start == START_RESUME ? "resuming" : "weights from", c->weights_from,
 		    (long long)r->at.iteration);
-	if (r->lock && c->start == START_RESUME && r->at.iteration < c->train_iters &&
-	    (lock_check(r->lock, err) < 0 || claim_set_aside(c, r->at.iteration, err) < 0))
+	if (take_over(r, r->at.iteration, err) < 0)
 		return -1;
 	leave_begin();
 	leave_lost(r);
