@@ -25,7 +25,10 @@ exact()
 	shift 2
 	mtrain $model $steps "$@" --dry-run --world-size "$ranks" >plan.tsv 2>log ||
 		fail "$name: --dry-run"
-	train "$ranks" $steps "$@" -v
+	train "$ranks" $steps "$@" -v --log-memory-to-tensorboard --metrics-file metrics
+	planned=$(sed -n 's/.*"planned_bytes": \([0-9.e+]*\),.*/\1/p' metrics | tail -n 1)
+	[ "$(awk -F '\t' '$1 == 0 { print $10 }' plan.tsv)" = "$(printf %.0f "$planned")" ] ||
+		fail "$name: planned_bytes of the metrics, $planned, are not the total of --dry-run"
 	for rank in $(seq 0 $((ranks - 1))); do
 		planned=$(arenas plan.tsv "$rank")
 		if [ -z "$planned" ] || [ "$planned" != "$(taken log "$rank")" ]; then

@@ -414,7 +414,7 @@ record(struct run *r, struct step_metrics *m)
 	if (o->log_params_norm)
 		m->params_norm = params_norm(r);
 	if (o->log_memory_to_tensorboard) {
-		m->planned_bytes = memory_total(&r->e->mem);
+		m->planned_bytes = r->planned_bytes;
 		m->used_bytes = r->e->backend->used_memory(r->e->device);
 	}
 	if (r->metrics) {

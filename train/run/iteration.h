@@ -69,8 +69,9 @@ struct run {
 	struct routers *routers;             /* NULL: the model has no experts */
 	struct timers *timers;               /* NULL: not asked for */
 	struct energy *energy;               /* NULL: not asked for, or no meter */
-	double *scores;    /* of the last update, which the host may still use; NULL: none */
-	double attainable; /* FLOP/s of all ranks; 0: not asked for, NAN: not known */
+	double *scores;         /* of the last update, which the host may still use; NULL: none */
+	uint64_t planned_bytes; /* of memory, all that this rank takes */
+	double attainable;      /* FLOP/s of all ranks; 0: not asked for, NAN: not known */
 	struct progress at;
 	int64_t empty;       /* steps since the loop began whose batch had no token that counts */
 	int64_t began;       /* iteration at which this process began */

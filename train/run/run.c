@@ -515,6 +515,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 		signal(SIGPIPE, SIG_IGN); /* a run with something to save outlives its readers */
 	if (engine_open(&engine, &ec, world, &err) < 0)
 		return leave(world, EXIT_FAILED, &err);
+	r.planned_bytes = memory_total(&engine.mem) + other_bytes(c, engine.coord[AX_PP]);
 	fault_join(c->fault, &engine);
 	rails = rails_measure(&engine);
 	announce(c, &engine, &rails);
