@@ -343,12 +343,10 @@ skew(const struct run_case *r, const struct operation *o)
 static double
 host(const struct run_case *r, const struct operation *o)
 {
-	/* GB/s at which a host of 8 GPUs updates: docs/SPEED.md 4 */
-	static const double memory = 110e9;
 	double ranks = fmin(r->hw->gpus_per_node, (double)layout_world(r->layout));
 
 	if (o->pass == OPERATION_STEP && !strcmp(o->name, "update on the host"))
-		return o->bytes * ranks / memory;
+		return o->bytes * ranks / (r->hw->host_update_bandwidth * 1e9);
 	return o->bytes / (r->hw->host_bandwidth * 1e9 * r->hw->host_efficiency);
 }
 

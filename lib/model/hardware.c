@@ -33,7 +33,7 @@
 	.memory_efficiency = 0.75, .link_efficiency = 0.75, .host_efficiency = 0.87, \
 	.fp8_efficiency = 0.9, .kernel_us = 3, .host_us = 4, .link_us = 10, .network_us = 25, \
 	.message_us = 5, .step_ms = 0.2, .dp_overlap = 0.9, .layer_overlap = 0.75, \
-	.stage_exposed = 1, .expert_skew = 1.15, .memory_passes = 1
+	.stage_exposed = 1, .expert_skew = 1.15, .memory_passes = 1, .host_update_bandwidth = 110
 
 /* Peaks, memory and links: docs/planning.md 3; links to the host, PCI Express or NVLink; F32 peaks
  * without tensor cores, numbers of multiprocessors and watts: the vendors' data sheets. H200s that
@@ -58,7 +58,7 @@ static const struct hardware rows[] = {
 	    .attention_efficiency = 0.3, .memory_efficiency = 0.7, .link_efficiency = 0.5,
 	    .network_efficiency = 0.8, .host_efficiency = 0.5, .fp8_efficiency = 1, .kernel_us = 5,
 	    .link_us = 10, .network_us = 50, .message_us = 5, .step_ms = 1, .stage_exposed = 1,
-	    .expert_skew = 1.15, .memory_passes = 1 },
+	    .expert_skew = 1.15, .memory_passes = 1, .host_update_bandwidth = 110 },
 };
 
 const char *const hardware_names[] = { "h100", "h100-pcie", "h200", "b200", "b300", "gb200",
@@ -91,6 +91,7 @@ static const struct figure {
 	FIGURE("rails", rails),
 	FIGURE("message-us", message_us),
 	FIGURE("host-bandwidth", host_bandwidth),
+	FIGURE("host-update-bandwidth", host_update_bandwidth),
 	FIGURE("watts", watts),
 	FIGURE("gemm-efficiency", gemm_efficiency),
 	FIGURE("attention-efficiency", attention_efficiency),

@@ -27,6 +27,8 @@ struct hardware {
 	double host_bandwidth; /* GB/s to the host's memory, and as much back */
 	double num_sms; /* multiprocessors that the tiles of a GEMM are dealt to; 0: not modelled */
 	double watts;   /* that a device draws in training; 0: not known */
+	/* GB/s of gradients and states that the processors of a host update, for all its ranks */
+	double host_update_bandwidth;
 	/* of 8 bits: beyond that of 16 */
 	double gemm_efficiency, fp8_efficiency, attention_efficiency, memory_efficiency,
 	    link_efficiency, network_efficiency, host_efficiency;
@@ -131,6 +133,8 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		"network cards of a node, which its devices share; 0: each has one"),              \
 	    HARDWARE_NUM(S, M, "host-bandwidth", host_bandwidth, 1e-6, 1e9,                        \
 		"bandwidth to host memory, one way, GB/s"),             \
+	    HARDWARE_NUM(S, M, "host-update-bandwidth", host_update_bandwidth, 1e-6, 1e9,          \
+		"bytes of gradients and states that the processors of a node update, GB/s"),       \
 	    HARDWARE_NUM(S, M, "watts", watts, 0, 1e6,                                             \
 		"power that a device draws in training, W"),                                       \
 	    HARDWARE_NUM(S, M, "gemm-efficiency", gemm_efficiency, 1e-3, 1,                        \
