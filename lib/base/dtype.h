@@ -79,5 +79,9 @@ bool dtype_same(const void *a, const void *b, enum dtype t, int64_t count);
 /* How many of count elements are NaN or infinite; 0 of types without such numbers.
  * Alignment is not required. */
 int64_t dtype_count_nonfinite(const void *src, enum dtype t, int64_t count);
+/* The place of the largest of count numbers of F64, F32, BF16 or F16, the first of equal ones;
+ * zeroes of either sign are equal. There is at least one number, and none is NaN. Alignment is not
+ * required. */
+int64_t dtype_first_largest(const void *src, enum dtype t, int64_t count);
 
 #endif

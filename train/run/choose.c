@@ -4,12 +4,16 @@
  * Tokens are taken from a heap, the likeliest first, and no more of them than the draw needs.
  * Probabilities are not normalised: the draw is scaled by their sum instead.
  */
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "train/run/choose.h"
 
 #include <math.h>
 #include <stdlib.h>
+
+/* Logits that are doubles at a time. */
+enum { PART = 512 };
 
 /* A token and its weight: e^(logit / temperature). */
 struct ranked {
@@ -60,26 +64,14 @@ likeliest(struct heap *h, int64_t number)
 	return &h->r[h->count - 1 - number];
 }
 
-/* The first of the largest. Several maxima are taken beside each other, since each step of one
- * waits for the step before. */
-static int64_t
-largest(const double *logits, int64_t v)
+/* The largest of the first v, after the cap. */
+static double
+largest(const struct logits *l, int64_t v)
 {
-	enum { BESIDE = 4 };
-	double max[BESIDE] = { logits[0], logits[0], logits[0], logits[0] };
-	int64_t i = 0;
+	double max;
 
-	for (; i + BESIDE <= v; i += BESIDE)
-		for (int k = 0; k < BESIDE; k++)
-			max[k] = logits[i + k] > max[k] ? logits[i + k] : max[k];
-	for (; i < v; i++)
-		max[0] = logits[i] > max[0] ? logits[i] : max[0];
-	for (int k = 1; k < BESIDE; k++)
-		max[0] = max[k] > max[0] ? max[k] : max[0];
-	for (i = 0; i < v; i++)
-		if (logits[i] == max[0])
-			return i;
-	return 0;
+	logits_double(l, dtype_first_largest(l->data, l->type, v), 1, &max);
+	return max;
 }
 
 /* The joint weight of the first of at most n tokens that reach the share top_p of all n. */
@@ -97,14 +89,17 @@ mass(struct heap *h, const struct sampling *s, int64_t n)
 
 /* A draw by temperature. */
 static int64_t
-draw_token(const struct sampling *s, const double *logits, int64_t v, int64_t position)
+draw_token(const struct sampling *s, const struct logits *l, int64_t v, int64_t position)
 {
-	int64_t best = largest(logits, v), n = s->top_k > 0 && s->top_k < v ? s->top_k : v, i = 0;
+	int64_t n = s->top_k > 0 && s->top_k < v ? s->top_k : v, i = 0;
 	struct heap h = { mem_alloc((size_t)v, sizeof *h.r), v, v };
-	double draw;
+	double max = largest(l, v), part[PART], draw;
 
-	for (int64_t k = 0; k < v; k++)
-		h.r[k] = (struct ranked){ exp((logits[k] - logits[best]) / s->temperature), k };
+	for (int64_t k = 0; k < v; k++) {
+		if (k % PART == 0)
+			logits_double(l, k, int64_min(PART, v - k), part);
+		h.r[k] = (struct ranked){ exp((part[k % PART] - max) / s->temperature), k };
+	}
 	for (int64_t k = v / 2; k-- > 0;)
 		sink(&h, k);
 	draw = mass(&h, s, n) *
@@ -117,17 +112,24 @@ draw_token(const struct sampling *s, const double *logits, int64_t v, int64_t po
 }
 
 int64_t
-choose(const struct sampling *s, const double *logits, int64_t v, int64_t position)
+choose(const struct sampling *s, const struct logits *l, int64_t v, int64_t position)
 {
-	return s->temperature == 0 ? largest(logits, v) : draw_token(s, logits, v, position);
+	if (logits_count_nonfinite(l))
+		return -1;
+	return s->temperature == 0 ? dtype_first_largest(l->data, l->type, v)
+				   : draw_token(s, l, v, position);
 }
 
 double
-choose_logprob(const double *logits, int64_t v, int64_t id)
+choose_logprob(const struct logits *l, int64_t id)
 {
-	double max = logits[largest(logits, v)], sum = 0;
+	double max = largest(l, l->count), part[PART], sum = 0, chosen;
 
-	for (int64_t i = 0; i < v; i++)
-		sum += exp(logits[i] - max);
-	return logits[id] - max - log(sum);
+	for (int64_t i = 0; i < l->count; i++) {
+		if (i % PART == 0)
+			logits_double(l, i, int64_min(PART, l->count - i), part);
+		sum += exp(part[i % PART] - max);
+	}
+	logits_double(l, id, 1, &chosen);
+	return chosen - max - log(sum);
 }

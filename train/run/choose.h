@@ -2,7 +2,7 @@
 #ifndef TRAIN_RUN_CHOOSE_H
 #define TRAIN_RUN_CHOOSE_H
 
-#include <stdint.h>
+#include "train/run/logits.h"
 
 /* How tokens are drawn; the draw of a position depends on seed, prompt and position alone. */
 struct sampling {
@@ -13,9 +13,10 @@ struct sampling {
 	uint32_t prompt; /* its number */
 };
 
-/* The token at a position after logits [v], by temperature, top-k and top-p. */
-int64_t choose(const struct sampling *s, const double *logits, int64_t v, int64_t position);
-/* The natural logarithm of a token's probability, by the logits as they are. */
-double choose_logprob(const double *logits, int64_t v, int64_t id);
+/* The token at a position, one of the first v, by temperature, top-k and top-p; -1 when any of the
+ * logits is not finite. Without temperature they are compared as they are stored. */
+int64_t choose(const struct sampling *s, const struct logits *l, int64_t v, int64_t position);
+/* The natural logarithm of a token's probability, by all logits as they are. */
+double choose_logprob(const struct logits *l, int64_t id);
 
 #endif

@@ -7,8 +7,8 @@
 #include "train/run/forward.h"
 #include "train/step/pipeline.h"
 
-#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 void
 forward_init(struct forward *f, struct engine *e, int64_t rows)
@@ -100,22 +100,19 @@ forward_run(struct forward *f)
 	forward_wait(f);
 }
 
-/* Doubles; the model makes c tanh(x / c) of them. Padding columns come after the vocabulary on the
- * last rank and are cut off here. */
-void
-forward_row(const struct forward *f, int holder, int64_t row, double *out)
+/* Padding columns come after the vocabulary on the last rank and are cut off here. */
+struct logits
+forward_row(const struct forward *f, int holder, int64_t row, void *out)
 {
 	const struct run_plan *p = &f->e->plan;
-	enum dtype t = p->shape.dtype;
+	size_t size = dtype_size(p->shape.dtype);
 	int64_t v = p->model.vocab_size, ranks = f->e->groups.tp->size, first = 0;
-	double cap = p->model.final_logit_softcapping;
 
 	for (int64_t r = holder * ranks; first < v; r++, first += f->columns)
-		dtype_convert(out + first, DTYPE_F64,
-		    f->all + (size_t)((r * f->rows + row) * f->columns) * dtype_size(t), t,
-		    int64_min(f->columns, v - first));
-	for (int64_t i = 0; cap > 0 && i < v; i++)
-		out[i] = cap * tanh(out[i] / cap);
+		memcpy((char *)out + (size_t)first * size,
+		    f->all + (size_t)((r * f->rows + row) * f->columns) * size,
+		    (size_t)int64_min(f->columns, v - first) * size);
+	return (struct logits){ out, p->shape.dtype, v, p->model.final_logit_softcapping };
 }
 
 static void

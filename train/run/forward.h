@@ -9,6 +9,7 @@
 #define TRAIN_RUN_FORWARD_H
 
 #include "train/engine/engine.h"
+#include "train/run/logits.h"
 
 struct forward {
 	struct engine *e;
@@ -36,9 +37,10 @@ void forward_queue(struct forward *f);
 void forward_wait(struct forward *f);
 /* Both. */
 void forward_run(struct forward *f);
-/* The logits of a row over the whole vocabulary, on a rank that has them; threads may call it
- * beside each other. row: of the context rank `holder`, from the first of those that came on. */
-void forward_row(const struct forward *f, int holder, int64_t row, double *out);
+/* The logits of a row over the whole vocabulary, on a rank that has them, copied to `out`, which
+ * keeps them beyond the next pass; threads may call it beside each other. row: of the context rank
+ * `holder`, from the first of those that came on. */
+struct logits forward_row(const struct forward *f, int holder, int64_t row, void *out);
 /* Collective. Repeats the pass to report the first operation whose output is not finite, as the
  * reason why `what` is not. Returns the exit status. */
 int forward_not_finite(struct forward *f, const char *what);

@@ -32,7 +32,8 @@ struct generator {
 	/* [ranks][batch]: tokens that were chosen last, -inf where none was; the logarithms of
 	 * their probabilities */
 	double *chosen, *logprob;
-	double *logits;             /* [batch][v], by which they were */
+	struct logits *logits;      /* [batch], by which they were, */
+	char *rows;                 /* [batch][v], and where they lie */
 	struct pool *pool;          /* of the host's threads, which choose */
 	struct replay *replay;      /* of passes over one position */
 	const struct forward *pass; /* the one that they choose after */
@@ -131,6 +132,15 @@ num_ids(const struct generator *g)
 	return int64_min(g->e->plan.model.vocab_size, tokenizer_vocab_size(g->r->c->tokenizer));
 }
 
+/* Of the logits of a position. */
+static size_t
+row_bytes(const struct generator *g)
+{
+	const struct run_plan *p = &g->e->plan;
+
+	return (size_t)p->model.vocab_size * dtype_size(p->shape.dtype);
+}
+
 /* The choice of one row of this rank's group, by its logits; -1 when they are not finite. Rows have
  * places of their own, so threads take one each. */
 static void
@@ -139,20 +149,17 @@ choose_row(void *ctx, int i)
 	struct generator *g = ctx;
 	const struct run_plan *p = &g->pass->e->plan;
 	const struct train_options *o = &g->r->c->o;
-	int64_t number, at = g->e->coord[AX_DP] * g->batch + i, v = p->model.vocab_size, id = -1,
-			last = p->shape.seq_length - 1;
+	int64_t number, at = g->e->coord[AX_DP] * g->batch + i, last = p->shape.seq_length - 1;
 	const struct request *q = g->row[at];
 	struct sampling s = { o->temperature, o->top_k, o->top_p, 0, 0 };
-	double *logits = g->logits + i * v;
 
 	if (!q || q->done)
 		return;
 	s.seed = q->seed;
 	s.prompt = (uint32_t)(q - g->r->item);
-	forward_row(g->pass, layout_holder(&p->layout, last + 1, last, &number), i, logits);
-	if (dtype_count_nonfinite(logits, DTYPE_F64, v) == 0)
-		id = choose(&s, logits, num_ids(g), (int64_t)q->ids.count);
-	g->chosen[at] = (double)id;
+	g->logits[i] = forward_row(g->pass, layout_holder(&p->layout, last + 1, last, &number), i,
+	    g->rows + (size_t)i * row_bytes(g));
+	g->chosen[at] = (double)choose(&s, &g->logits[i], num_ids(g), (int64_t)q->ids.count);
 }
 
 /* How likely that choice was. */
@@ -160,10 +167,10 @@ static void
 weigh_row(void *ctx, int i)
 {
 	struct generator *g = ctx;
-	int64_t at = g->e->coord[AX_DP] * g->batch + i, v = g->pass->e->plan.model.vocab_size;
+	int64_t at = g->e->coord[AX_DP] * g->batch + i;
 
 	if (g->chosen[at] >= 0)
-		g->logprob[at] = choose_logprob(g->logits + i * v, v, (int64_t)g->chosen[at]);
+		g->logprob[at] = choose_logprob(&g->logits[i], (int64_t)g->chosen[at]);
 }
 
 /* Collective. Runs a job of rows on ranks with logits, each of which sets an element of x; all get
@@ -204,8 +211,7 @@ choose_all(struct generator *g, struct forward *f, struct err *err)
 	g->pass = f;
 	run_rows_of_all(g, choose_row, g->chosen);
 	if (g->e->last_stage && g->r->c->o.logits_file)
-		str_add(&g->kept_logits, g->logits,
-		    (size_t)g->e->plan.model.vocab_size * sizeof *g->logits);
+		str_add(&g->kept_logits, g->rows, row_bytes(g));
 	for (int64_t i = 0; i < g->ranks * g->batch; i++) {
 		struct request *q = g->row[i];
 
@@ -323,16 +329,22 @@ write_logits(const struct generator *g, struct err *err)
 	const struct run_plan *p = &g->e->plan;
 	const char *path = g->r->c->o.logits_file;
 	enum dtype type = p->shape.dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
-	int64_t v = p->model.vocab_size, n = (int64_t)(g->kept_logits.len / sizeof(double)) / v,
+	int64_t v = p->model.vocab_size, n = (int64_t)(g->kept_logits.len / row_bytes(g)),
 		shape[2] = { n, v };
+	struct logits all = { g->kept_logits.buf, p->shape.dtype, n * v,
+		p->model.final_logit_softcapping };
+	double *x;
 	void *out;
 	int rc;
 
 	if (!path || n == 0 || g->e->coord[AX_TP] || layout_data_rank(&p->layout, g->e->coord))
 		return 0;
+	x = mem_alloc((size_t)(n * v), sizeof *x);
 	out = mem_alloc((size_t)(n * v), dtype_size(type));
-	dtype_convert(out, type, g->kept_logits.buf, DTYPE_F64, n * v);
+	logits_double(&all, 0, n * v, x);
+	dtype_convert(out, type, x, DTYPE_F64, n * v);
 	rc = npy_write(path, type, 2, shape, out, err);
+	free(x);
 	free(out);
 	return rc;
 }
@@ -371,7 +383,7 @@ close_next(struct generator *g)
 static void
 generator_init(struct generator *g, struct engine *e, struct requests *r, int num_threads)
 {
-	size_t v = (size_t)e->plan.model.vocab_size, n;
+	size_t n;
 
 	*g = (struct generator){ .e = e,
 		.r = r,
@@ -381,7 +393,8 @@ generator_init(struct generator *g, struct engine *e, struct requests *r, int nu
 	g->row = mem_zalloc(n, sizeof(struct request *));
 	g->chosen = mem_alloc(n, sizeof *g->chosen);
 	g->logprob = mem_alloc(n, sizeof *g->logprob);
-	g->logits = mem_alloc((size_t)g->batch * v, sizeof *g->logits);
+	g->logits = mem_alloc((size_t)g->batch, sizeof *g->logits);
+	g->rows = mem_alloc((size_t)g->batch, row_bytes(g));
 	g->pool = pool_new((int)int64_min(num_threads, g->batch));
 	forward_init(&g->prompts, e, g->batch);
 	open_next(g);
@@ -396,6 +409,7 @@ generator_release(struct generator *g)
 	free(g->chosen);
 	free(g->logprob);
 	free(g->logits);
+	free(g->rows);
 	pool_free(g->pool);
 	str_release(&g->kept_logits);
 }

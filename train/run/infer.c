@@ -149,19 +149,22 @@ whole_logits(struct forward *f, enum dtype t, char *out)
 	const struct run_plan *p = &f->e->plan;
 	int64_t v = p->model.vocab_size, s = p->shape.seq_length, number;
 	struct comm *w = f->e->groups.world;
-	double *row = mem_alloc((size_t)v, sizeof *row), bad = 0;
+	char *row = mem_alloc((size_t)v, dtype_size(p->shape.dtype));
+	double *x = mem_alloc((size_t)v, sizeof *x), bad = 0;
 	struct tensor most = tensor_1d(&bad, DTYPE_F64, 1);
 
 	forward_run(f);
 	for (int64_t i = 0; f->e->last_stage && i < s; i++) {
 		char *to = out + (size_t)(i * v) * dtype_size(t);
 		int holder = layout_holder(&p->layout, s, i, &number);
+		struct logits l = forward_row(f, holder, number, row);
 
-		forward_row(f, holder, number, row);
-		dtype_convert(to, t, row, DTYPE_F64, v);
-		bad += (double)dtype_count_nonfinite(to, t, v);
+		bad += (double)logits_count_nonfinite(&l);
+		logits_double(&l, 0, v, x);
+		dtype_convert(to, t, x, DTYPE_F64, v);
 	}
 	free(row);
+	free(x);
 	w->ops->all_reduce(COMM_HERE(w), NULL, &(struct comm_reduce){ most, REDUCE_MAX });
 	return bad;
 }
