@@ -6,10 +6,13 @@
  * after another, so that no memory is in a cache; then all of them; and then all with what the host
  * does for a token: its copies, the launch, and the wait. A row for each: microseconds of all
  * layers, of one call, and the GB/s of weights, if it has any. Before them the rate at which memory
- * is read. Without a GPU it prints a note and succeeds.
+ * is read, and first what the host takes to keep and to choose from the logits of one prompt, with
+ * the GB/s of logits. Without a GPU it prints a note after those and succeeds.
  */
 #include "lib/base/int64.h"
+#include "lib/base/rng.h"
 #include "tests/bench/rig.h"
+#include "train/run/choose.h"
 
 enum {
 	POOL_GIB = 8,
@@ -299,14 +302,58 @@ measure_memory(const struct backend *b)
 	rig_close(&r);
 }
 
+/* Seconds of a copy of the logits to `kept`, or of a choice from them: the best of many, since
+ * others may want the processor. */
+static double
+host_seconds(const struct logits *l, void *kept)
+{
+	const struct sampling s = { .top_p = 1 };
+	double best = 1;
+
+	for (int i = 0; i < 100 * ROUNDS; i++) {
+		double since = clock_seconds();
+
+		if (kept)
+			memcpy(kept, l->data, (size_t)l->count * dtype_size(l->type));
+		else if (choose(&s, l, l->count, 0) < 0)
+			rig_fail("no token was chosen");
+		best = fmin(best, clock_seconds() - since);
+	}
+	return best;
+}
+
+/* Logits of BF16 without an order. */
+static void
+measure_host(int64_t vocabulary)
+{
+	static const char *const name[] = { "kept on the host", "chosen from" };
+	uint16_t *data = calloc((size_t)vocabulary, 2 * sizeof *data);
+	struct logits l = { data, DTYPE_BF16, vocabulary, 0 };
+
+	if (!data)
+		rig_fail("no memory");
+	for (int64_t i = 0; i < vocabulary; i++)
+		data[i] = dtype_bf16_from_f32(20 * rng_uniform(5, (uint64_t)i, 1, 0) - 10);
+	for (int i = 0; i < 2; i++) {
+		double s = host_seconds(&l, i ? NULL : data + vocabulary);
+
+		printf("1\t%lld logits %s\t%.1f\t%.1f\t%.0f\n", (long long)vocabulary, name[i],
+		    s * 1e6, s * 1e6, 2 * (double)vocabulary / s / 1e9);
+	}
+	free(data);
+}
+
 int
 main(int argc, char **argv)
 {
-	const struct backend *b = gpu_backend();
+	const struct backend *b;
 
+	printf("prompts\tpart\tmicroseconds\tof_a_call\tGB_per_second\n");
+	measure_host(VOCABULARY);
+	measure_host(128256);
+	b = gpu_backend();
 	if (!b)
 		return 0;
-	printf("prompts\tpart\tmicroseconds\tof_a_call\tGB_per_second\n");
 	measure_memory(b);
 	for (int i = 1; i < argc; i++)
 		measure(b, (int)int64_max(1, int64_min(atoi(argv[i]), ROWS_MAX)));
