@@ -236,18 +236,34 @@ f32_from_e4m3(uint8_t x)
 	return float_of(sign | bits_of((float)m * 0x1p-9f));
 }
 
-/* A double rounded to odd in float precision: rounding that to fewer bits is then the same as
- * rounding the double once. Without branches, for loops that are to be vectorised. */
+/*
+ * A double rounded to odd in float precision: the last bit of the float stands for all that it
+ * leaves out, so rounding it to at most 16 bits is the same as rounding the double once. Not of
+ * what is smaller than every normal float, which has fewer bits. Without branches, for loops that
+ * are to be vectorised.
+ */
 static inline float
 round_to_odd(double x)
 {
-	float f = (float)x;
-	double back = (double)f;
-	uint32_t u = bits_of(f), inexact = (back < x) | (back > x),
-		 odd = inexact & ((u & 0x7f800000u) != 0x7f800000u);
+	const uint64_t rest = 0x1fffffff;
+	uint64_t u;
 
-	u -= odd & (fabs(back) > fabs(x));
-	return float_of(u | odd);
+	memcpy(&u, &x, 8);
+	u = (u & ~rest) | (((u & rest) + rest) & ~rest);
+	memcpy(&x, &u, 8);
+	return (float)x;
+}
+
+/* What is smaller than every normal float is rounded by the adder, at the place of the last bit of
+ * bfloat16, 2^-133. */
+static uint16_t
+bf16_from_f64(double x)
+{
+	double magnitude = fabs(x);
+	bool tiny = magnitude < 0x1p-126;
+
+	return dtype_bf16_from_f32(
+	    tiny ? (float)copysign(magnitude + 0x1p-81 - 0x1p-81, x) : round_to_odd(x));
 }
 
 /* One element as a double, which holds every value of these types. */
@@ -284,7 +300,7 @@ store(char *dst, enum dtype t, int64_t i, double d)
 		memcpy(dst + 4 * i, &f, 4);
 		return;
 	case DTYPE_BF16:
-		h = dtype_bf16_from_f32(round_to_odd(d));
+		h = bf16_from_f64(d);
 		memcpy(dst + 2 * i, &h, 2);
 		return;
 	case DTYPE_F16:
@@ -354,17 +370,65 @@ widen_twice(char *dst, const char *src, int64_t count, float (*from)(uint16_t))
 	}
 }
 
-/* 16 bits from doubles, rounded once. */
-static inline void
-narrow_twice(char *dst, const char *src, int64_t count, uint16_t (*from)(float))
+enum { FEW = 256 /* elements at once, which stay in the first cache */ };
+
+/* Floats from few doubles, rounded to odd. */
+static void
+round_few(float some[FEW], const char *src, int64_t n)
 {
-	for (int64_t i = 0; i < count; i++) {
-		uint16_t h;
+	for (int64_t i = 0; i < n; i++) {
 		double d;
 
 		memcpy(&d, src + 8 * i, 8);
-		h = from(round_to_odd(d));
-		memcpy(dst + 2 * i, &h, 2);
+		some[i] = round_to_odd(d);
+	}
+}
+
+/* Whether any of some 16-bit numbers has a magnitude in [low, high]. */
+static bool
+any_between(const char *x, int64_t n, uint16_t low, uint16_t high)
+{
+	uint16_t any = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		uint16_t h;
+
+		memcpy(&h, x + 2 * i, 2);
+		h = (uint16_t)((h & 0x7fff) - low);
+		any = (uint16_t)(any | (h <= high - low));
+	}
+	return any;
+}
+
+/* Rounded once, by way of some floats: a loop over numbers of three sizes is not vectorised well.
+ * Those that round_to_odd is not for are at most the smallest normal number then. */
+static void
+bf16_from_doubles(char *dst, const char *src, int64_t count)
+{
+	float some[FEW];
+
+	for (int64_t n; count > 0; count -= n, dst += 2 * n, src += 8 * n) {
+		bool small;
+
+		n = count < FEW ? count : FEW;
+		round_few(some, src, n);
+		narrow(dst, (const char *)some, n, dtype_bf16_from_f32);
+		small = any_between(dst, n, 0, 0x80);
+		for (int64_t i = 0; small && i < n; i++)
+			store(dst, DTYPE_BF16, i, load(src, DTYPE_F64, i));
+	}
+}
+
+/* The same. What is smaller than every normal float is 0, as its float is. */
+static void
+f16_from_doubles(char *dst, const char *src, int64_t count)
+{
+	float some[FEW];
+
+	for (int64_t n; count > 0; count -= n, dst += 2 * n, src += 8 * n) {
+		n = count < FEW ? count : FEW;
+		round_few(some, src, n);
+		narrow(dst, (const char *)some, n, dtype_f16_from_f32);
 	}
 }
 
@@ -419,11 +483,11 @@ dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_ty
 	} else if (dst_type == DTYPE_F64 && src_type == DTYPE_BF16) {
 		widen_twice(dst, src, count, dtype_f32_from_bf16);
 	} else if (dst_type == DTYPE_BF16 && src_type == DTYPE_F64) {
-		narrow_twice(dst, src, count, dtype_bf16_from_f32);
+		bf16_from_doubles(dst, src, count);
 	} else if (dst_type == DTYPE_F64 && src_type == DTYPE_F16) {
 		widen_twice(dst, src, count, dtype_f32_from_f16);
 	} else if (dst_type == DTYPE_F16 && src_type == DTYPE_F64) {
-		narrow_twice(dst, src, count, dtype_f16_from_f32);
+		f16_from_doubles(dst, src, count);
 	} else if (dst_type == DTYPE_F64 && src_type == DTYPE_F32) {
 		double_from_float(dst, src, count);
 	} else if (dst_type == DTYPE_F32 && src_type == DTYPE_F64) {
@@ -470,21 +534,28 @@ count_crossed(const char *before, const char *after, int64_t count)
 	return lost;
 }
 
-/* Of doubles that became 16 bits. */
+/* Of doubles that became 16 bits. Few are infinite or 0, and others are looked at in no loop over
+ * doubles. */
 static struct dtype_lost
-count_narrowed_twice(const char *before, const char *after, int64_t count, uint16_t inf)
+count_narrowed_doubles(const char *before, const char *after, int64_t count, uint16_t inf)
 {
 	struct dtype_lost lost = { 0 };
 
-	for (int64_t i = 0; i < count; i++) {
-		uint64_t b;
-		uint16_t a;
+	for (int64_t n; count > 0; count -= n, before += 8 * n, after += 2 * n) {
+		bool any;
 
-		memcpy(&b, before + 8 * i, 8);
-		memcpy(&a, after + 2 * i, 2);
-		b &= INT64_MAX;
-		lost.overflows += (a & 0x7fff) == inf && b < 0x7ff0000000000000;
-		lost.underflows += (a & 0x7fff) == 0 && b != 0;
+		n = count < FEW ? count : FEW;
+		any = any_between(after, n, 0, 0) || any_between(after, n, inf, inf);
+		for (int64_t i = 0; any && i < n; i++) {
+			uint64_t b;
+			uint16_t a;
+
+			memcpy(&b, before + 8 * i, 8);
+			memcpy(&a, after + 2 * i, 2);
+			b &= INT64_MAX;
+			lost.overflows += (a & 0x7fff) == inf && b < 0x7ff0000000000000;
+			lost.underflows += (a & 0x7fff) == 0 && b != 0;
+		}
 	}
 	return lost;
 }
@@ -526,7 +597,7 @@ dtype_count_lost(struct dtype_array before, struct dtype_array after, int64_t co
 	if (before.type == DTYPE_F64 && after.type == DTYPE_F32)
 		return count_doubles(before.data, after.data, count);
 	if (before.type == DTYPE_F64)
-		return count_narrowed_twice(before.data, after.data, count, inf);
+		return count_narrowed_doubles(before.data, after.data, count, inf);
 	if (before.type == DTYPE_F32)
 		return count_narrowed(before.data, after.data, count, inf);
 	/* every number of fp16 has one of bf16 near it */
