@@ -6,6 +6,7 @@
  */
 #include "ckpt/adapted.h"
 #include "ckpt/adapter.h"
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/model/family.h"
 
@@ -26,7 +27,8 @@ struct adapted {
 	struct adapter *adapter;
 	const struct family *family;
 	const struct param *input; /* of the base */
-	/* of the parameter that was read last: its pair in fp64 */
+	struct target target;      /* of the parameter that was read last */
+	/* and its pair in fp64 */
 	char name[128];
 	double *a, *b;
 	char how[64];
@@ -244,70 +246,82 @@ stored_at(const struct family_place *at, int64_t row, int64_t column, int64_t ou
 	out[1] = at->slice.start[1] + column;
 }
 
-/* dst += scale B A of a box. Each row is a sum of rows of A, or of an embedding of B's columns. */
+/* x += scale B A of elements of a row from `column` on. Each row is a sum of rows of A, or of an
+ * embedding of B's columns. */
 static void
-add_pair(struct adapted *x, const struct target *t, const struct slice *box, double *dst)
+add_pair(const struct adapted *x, int64_t row, int64_t column, int64_t n, double *dst)
 {
-	const struct adapter_change *c = t->change;
+	const struct adapter_change *c = x->target.change;
 	int64_t r = c->a.shape[0], in = c->a.shape[1], at[2];
-	bool turned = t->place.transposed;
+	bool turned = x->target.place.transposed;
 
-	need_pair(x, c);
-	for (int64_t i = 0; i < box->count[0]; i++, dst += box->count[1]) {
-		stored_at(&t->place, box->start[0] + i, box->start[1], at);
-		for (int64_t k = 0; k < r; k++) {
-			int64_t row = turned ? at[1] : at[0], first = turned ? at[0] : at[1];
-			double f =
-			    c->scale * (c->embedding ? x->a[k * in + row] : x->b[row * r + k]);
+	stored_at(&x->target.place, row, column, at);
+	for (int64_t k = 0; k < r; k++) {
+		int64_t stored = turned ? at[1] : at[0], first = turned ? at[0] : at[1];
+		double f = c->scale * (c->embedding ? x->a[k * in + stored] : x->b[stored * r + k]);
 
-			for (int64_t j = 0; j < box->count[1]; j++)
-				dst[j] += f *
-				    (c->embedding ? x->b[(first + j) * r + k]
-						  : x->a[k * in + first + j]);
-		}
+		for (int64_t j = 0; j < n; j++)
+			dst[j] += f *
+			    (c->embedding ? x->b[(first + j) * r + k] : x->a[k * in + first + j]);
 	}
 }
 
-/* A row of a box of what replaces a tensor, which may be a column of it. */
+/* Elements of a row of what replaces a tensor, of which it may be a column. */
 static void
-replacement_row(const struct target *t, const struct slice *box, int64_t row, double *dst)
+replace_row(const struct adapted *x, int64_t row, int64_t column, int64_t n, double *dst)
 {
-	const struct torch_tensor *from = &t->change->replacement;
-	int64_t n = box->ndim > 1 ? box->count[1] : 1, at[2];
+	const struct torch_tensor *from = &x->target.change->replacement;
+	const struct family_place *place = &x->target.place;
 	struct slice of = { .ndim = from->ndim, .count = { 1, 1 } };
-	void *raw = mem_alloc((size_t)n, dtype_size(from->dtype));
+	int64_t at[2];
+	double raw[DERIVED_STRETCH];
 
-	stored_at(&t->place, box->start[0] + row, box->ndim > 1 ? box->start[1] : 0, at);
+	stored_at(place, row, column, at);
 	of.start[0] = at[0];
 	of.start[1] = of.ndim > 1 ? at[1] : 0;
-	of.count[t->place.transposed ? 0 : of.ndim - 1] = n;
+	of.count[place->transposed ? 0 : of.ndim - 1] = n;
 	torch_tensor_read(from, &of, raw);
 	dtype_convert(dst, DTYPE_F64, raw, from->dtype, n);
-	free(raw);
 }
 
+/* Finds what the adapter does to the parameter, and reads the base where it is not replaced. */
 static int
-compute(struct derived *d, const struct source_part *p, double *dst, struct err *e)
+begin(struct derived *d, const struct source_part *p, struct err *e)
 {
 	struct adapted *x = (struct adapted *)d;
 	struct source *base = derived_last(d);
 	struct derived_term term = { base, *p, 1 };
-	struct target t;
 
-	if (!find_target(d, p->param, &t))
+	if (!find_target(d, p->param, &x->target))
 		BUG("'%s' is not changed", p->param->name);
+	if (x->target.change->a.dtype != DTYPE_NONE)
+		need_pair(x, x->target.change);
 	term.part.param = is_output(p->param) && !source_param(base, output_name)
 	    ? x->input
 	    : &base->param[source_index(base, p->param)];
-	if (t.change->replacement.dtype == DTYPE_NONE &&
-	    derived_sum(d, &(struct derived_terms){ &term, 1, false }, dst, e) < 0)
-		return -1;
-	for (int64_t i = 0, n = p->slice.ndim > 1 ? p->slice.count[1] : 1;
-	     t.change->replacement.dtype != DTYPE_NONE && i < p->slice.count[0]; i++)
-		replacement_row(&t, &p->slice, i, dst + i * n);
-	if (t.change->a.dtype != DTYPE_NONE)
-		add_pair(x, &t, &p->slice, dst);
-	return 0;
+	return derived_read(d, &term, x->target.change->replacement.dtype == DTYPE_NONE, e);
+}
+
+/* By the rows of the stretch. */
+static void
+numbers(const struct derived *d, const struct derived_stretch *s, double *dst)
+{
+	const struct adapted *x = (const struct adapted *)d;
+	const struct adapter_change *c = x->target.change;
+	const struct slice *box = &s->part->slice;
+	int64_t width = box->ndim > 1 ? box->count[1] : 1, end = s->at + s->n;
+
+	derived_sum(d, s, dst);
+	for (int64_t at = s->at, n; at < end; at += n, dst += n) {
+		int64_t row = box->start[0] + at / width,
+			column = (box->ndim > 1 ? box->start[1] : 0) + at % width;
+
+		n = int64_min(width - at % width, end - at);
+		if (c->replacement.dtype != DTYPE_NONE)
+			replace_row(x, row, column, n, dst);
+		if (c->a.dtype != DTYPE_NONE)
+			add_pair(x, row, column, n, dst);
+	}
 }
 
 static bool
@@ -345,6 +359,7 @@ const struct derived_kind derived_adapted = {
 	.keeps = KEEPS_HISTORIES | KEEPS_RUN_OPTIONS,
 	.model = set_model,
 	.origin = find_origin,
-	.compute = compute,
+	.begin = begin,
+	.numbers = numbers,
 	.release = release,
 };

@@ -73,7 +73,7 @@ find_origin(const struct derived *d, const struct source_part *p, struct derived
 }
 
 static int
-compute(struct derived *d, const struct source_part *p, double *dst, struct err *e)
+begin(struct derived *d, const struct source_part *p, struct err *e)
 {
 	struct derived_term *t = mem_alloc((size_t)d->count, sizeof *t);
 	int rc;
@@ -82,7 +82,7 @@ compute(struct derived *d, const struct source_part *p, double *dst, struct err 
 		t[i] = (struct derived_term){ d->from[i], *p, rule_of(d)->weight[i] };
 		derived_choose_copy(d, t[i].from, p->param, &t[i].part.copy);
 	}
-	rc = derived_sum(d, &(struct derived_terms){ t, d->count, false }, dst, e);
+	rc = derived_read(d, t, d->count, e);
 	free(t);
 	return rc;
 }
@@ -126,6 +126,7 @@ const struct derived_kind derived_averaged = {
 	.keeps = KEEPS_HISTORIES | KEEPS_RUN_OPTIONS,
 	.model = set_model,
 	.origin = find_origin,
-	.compute = compute,
+	.begin = begin,
+	.numbers = derived_sum,
 	.state = set_state,
 };

@@ -32,8 +32,8 @@ deltas_init(struct deltas *m, struct derived *d)
 {
 	size_t n = (size_t)d->count;
 
-	*m = (struct deltas){ d, mem_zalloc(n, sizeof *m->term), mem_zalloc(n, sizeof *m->box),
-		mem_zalloc(n, sizeof *m->trim), false };
+	*m = (struct deltas){ d, mem_zalloc(n, sizeof *m->term), mem_zalloc(n, sizeof *m->trim),
+		false };
 	for (int i = 0; i < d->count; i++)
 		m->trim[i].factor = 1;
 }
@@ -42,7 +42,6 @@ void
 deltas_release(struct deltas *m)
 {
 	free(m->term);
-	free(m->box);
 	free(m->trim);
 }
 
@@ -64,17 +63,17 @@ deltas_read(struct deltas *m, const struct source_part *p, struct err *e)
 {
 	for (int i = 0; i < m->d->count; i++)
 		m->term[i] = deltas_term(m->d, i, p);
-	return derived_read(m->d, m->term, m->d->count, m->box, e);
+	return derived_read(m->d, m->term, m->d->count, e);
 }
 
 /* A_i - B in a stretch of the box that was read last. */
 static void
-delta(const struct deltas *m, int i, const struct stretch *s, double *x)
+delta(const struct deltas *m, int i, const struct derived_stretch *s, double *x)
 {
 	double base[DERIVED_STRETCH];
 
-	derived_numbers(m->box[i], s->at, s->n, x);
-	derived_numbers(m->box[rule_of(m->d)->base], s->at, s->n, base);
+	derived_numbers(m->d->box[i].array, s->at, s->n, x);
+	derived_numbers(m->d->box[rule_of(m->d)->base].array, s->at, s->n, base);
 	for (int64_t k = 0; k < s->n; k++)
 		x[k] -= base[k];
 }
@@ -111,7 +110,7 @@ trim_small(const struct trim *t, int64_t number, int64_t at, int64_t n, double *
 
 /* Zeroes the elements that are not kept, without the factor. */
 static void
-trim(const struct deltas *m, int i, const struct stretch *s, double *x)
+trim(const struct deltas *m, int i, const struct derived_stretch *s, double *x)
 {
 	const struct merge_rule *r = rule_of(m->d);
 	const struct param *p = s->part->param;
@@ -138,7 +137,7 @@ trim(const struct deltas *m, int i, const struct stretch *s, double *x)
 }
 
 void
-deltas_kept(const struct deltas *m, int i, const struct stretch *s, double *x)
+deltas_kept(const struct deltas *m, int i, const struct derived_stretch *s, double *x)
 {
 	delta(m, i, s, x);
 	trim(m, i, s, x);
@@ -149,7 +148,7 @@ deltas_kept(const struct deltas *m, int i, const struct stretch *s, double *x)
 struct pass {
 	struct deltas *m;
 	bool (*wanted)(const void *ctx, int operand);
-	void (*look)(void *ctx, int operand, const struct stretch *s, double *x);
+	void (*look)(void *ctx, int operand, const struct derived_stretch *s, double *x);
 	void *ctx;
 	struct source_part part; /* that was read */
 };
@@ -159,7 +158,7 @@ look_at_operand(void *ctx, int i)
 {
 	const struct pass *q = ctx;
 	int64_t n = slice_elements(&q->part.slice);
-	struct stretch s = { &q->part, 0, 0 };
+	struct derived_stretch s = { &q->part, 0, 0 };
 	double x[DERIVED_STRETCH];
 
 	for (; s.at < n && q->wanted(q->ctx, i); s.at += s.n) {
@@ -217,7 +216,7 @@ has_threshold(const void *ctx, int i)
 }
 
 static void
-look_at_magnitudes(void *ctx, int i, const struct stretch *s, double *x)
+look_at_magnitudes(void *ctx, int i, const struct derived_stretch *s, double *x)
 {
 	kth_add(&((struct search *)ctx)->kth[i], x, s->n);
 }
@@ -229,7 +228,7 @@ has_left(const void *ctx, int i)
 }
 
 static void
-look_for_last(void *ctx, int i, const struct stretch *s, double *x)
+look_for_last(void *ctx, int i, const struct derived_stretch *s, double *x)
 {
 	struct search *q = ctx;
 	struct trim *t = &q->m->trim[i];
@@ -307,7 +306,7 @@ has_norms(const void *ctx, int i)
 }
 
 static void
-look_at_norms(void *ctx, int i, const struct stretch *s, double *x)
+look_at_norms(void *ctx, int i, const struct derived_stretch *s, double *x)
 {
 	struct norms *q = ctx;
 

@@ -21,18 +21,10 @@ struct trim {
 };
 
 struct deltas {
-	struct derived *d; /* whose rule is a struct merge_rule */
-	/* the box of each source that was read last */
-	struct derived_term *term;
-	struct dtype_array *box;
-	struct trim *trim; /* [sources] */
-	bool global;       /* the thresholds are those of all tensors, and known */
-};
-
-/* A stretch of elements of a box. */
-struct stretch {
-	const struct source_part *part;
-	int64_t at, n;
+	struct derived *d;         /* whose rule is a struct merge_rule */
+	struct derived_term *term; /* [sources], room for those of a box */
+	struct trim *trim;         /* [sources] */
+	bool global;               /* the thresholds are those of all tensors, and known */
 };
 
 void deltas_init(struct deltas *m, struct derived *d);
@@ -41,10 +33,10 @@ void deltas_release(struct deltas *m);
 struct derived_term deltas_term(const struct derived *d, int i, const struct source_part *p);
 /* Finds what is kept of a parameter of the result, and the factors. */
 int deltas_prepare(struct deltas *m, const struct param *p, struct err *e);
-/* Reads a box of all models. */
+/* Reads a box of all models, in their order. */
 int deltas_read(struct deltas *m, const struct source_part *p, struct err *e);
 /* What is kept of A_i - B in a stretch of the box that was read last, without the factor; elsewhere
  * 0. May be called by several threads. */
-void deltas_kept(const struct deltas *m, int i, const struct stretch *s, double *x);
+void deltas_kept(const struct deltas *m, int i, const struct derived_stretch *s, double *x);
 
 #endif

@@ -65,55 +65,83 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 	return true;
 }
 
-/* Room of so many bytes. */
-static void *
-room(void **at, size_t *have, size_t bytes)
+/* Rounds numbers once. */
+static struct dtype_lost
+round_numbers(void *dst, enum dtype type, const double *numbers, int64_t n)
 {
-	if (*have < bytes) {
-		free(*at);
-		*at = mem_alloc(bytes, 1);
-		*have = bytes;
-	}
-	return *at;
+	dtype_convert(dst, type, numbers, DTYPE_F64, n);
+	return dtype_count_lost(
+	    (struct dtype_array){ numbers, DTYPE_F64 }, (struct dtype_array){ dst, type }, n);
 }
 
 void
 derived_round(struct derived *d, struct dtype_array dst, const double *numbers, int64_t n)
 {
-	struct dtype_lost lost;
+	struct dtype_lost lost = round_numbers((void *)(uintptr_t)dst.data, dst.type, numbers, n);
 
-	dtype_convert((void *)(uintptr_t)dst.data, dst.type, numbers, DTYPE_F64, n);
-	lost = dtype_count_lost((struct dtype_array){ numbers, DTYPE_F64 }, dst, n);
 	d->s.lost.overflows += lost.overflows;
 	d->s.lost.underflows += lost.underflows;
 }
 
-/* Computes a part of a box, and rounds it once. */
+enum { STRETCHES = 16 /* that a thread takes at once */ };
+
+/* A box that is computed. */
+struct computation {
+	struct derived *d;
+	const struct source_part *part;
+	char *dst;
+	enum dtype type;
+	_Atomic int64_t overflows, underflows;
+};
+
+static void
+compute_stretches(void *ctx, int index)
+{
+	struct computation *c = ctx;
+	const int64_t most = (int64_t)STRETCHES * DERIVED_STRETCH;
+	struct derived_stretch s = { c->part, index * most, 0 };
+	int64_t end = int64_min(slice_elements(&c->part->slice), s.at + most);
+	double x[DERIVED_STRETCH];
+
+	for (; s.at < end; s.at += s.n) {
+		char *dst = c->dst + (size_t)s.at * dtype_size(c->type);
+		struct dtype_lost lost;
+
+		s.n = int64_min(end - s.at, DERIVED_STRETCH);
+		c->d->kind->numbers(c->d, &s, x);
+		lost = round_numbers(dst, c->type, x, s.n);
+		c->overflows += lost.overflows;
+		c->underflows += lost.underflows;
+	}
+}
+
 static int
 compute_part(struct derived *d, const struct source_part *p, struct dtype_array dst, struct err *e)
 {
-	int64_t n = slice_elements(&p->slice);
-	void *to = (void *)(uintptr_t)dst.data, *numbers = d->numbers;
+	struct computation c = { d, p, (void *)(uintptr_t)dst.data, dst.type, 0, 0 };
+	const int64_t most = (int64_t)STRETCHES * DERIVED_STRETCH;
 
-	if (dst.type == DTYPE_F64)
-		return d->kind->compute(d, p, to, e);
-	d->numbers = room(&numbers, &d->numbers_bytes, (size_t)n * sizeof(double));
-	if (d->kind->compute(d, p, d->numbers, e) < 0)
+	if (d->kind->begin && d->kind->begin(d, p, e) < 0)
 		return -1;
-	derived_round(d, dst, d->numbers, n);
+	derived_share(d, (int)int64_div_up(slice_elements(&p->slice), most), compute_stretches, &c);
+	d->s.lost.overflows += c.overflows;
+	d->s.lost.underflows += c.underflows;
 	return 0;
 }
 
+/* Computes a box by parts. */
 static int
 compute(struct derived *d, const struct source_part *p, struct dtype_array dst, struct err *e)
 {
 	char *to = (void *)(uintptr_t)dst.data;
+	struct source_part own = *p;
 	struct slabs parts = { 0 };
 	int rc = 0;
 
 	if (d->kind->gather)
 		return d->kind->gather(d, p, to, e);
-	slabs_cut(&parts, p, derived_part(d));
+	own.param = &d->s.param[source_index(&d->s, p->param)];
+	slabs_cut(&parts, &own, derived_part(d));
 	for (int64_t i = 0; i < parts.count && rc == 0; i++) {
 		rc = compute_part(d, &parts.item[i], (struct dtype_array){ to, dst.type }, e);
 		to += (size_t)slice_elements(&parts.item[i].slice) * dtype_size(dst.type);
@@ -166,8 +194,103 @@ expect_part(struct source *s, const struct source_part *p)
 	of.state = o.state;
 	if (o.from)
 		source_expect(o.from, &of);
-	else if (d->kind->compute)
+	else if (d->kind->numbers)
 		derived_expect(d, p);
+}
+
+/* --- boxes of sources ------------------------------------------------------------------------- */
+
+/* Gives back what was lent. */
+static void
+give_back(struct derived *d)
+{
+	for (int i = 0; i < d->num_boxes; i++)
+		if (d->box[i].lent)
+			source_give_back(d->box[i].term.from, &d->box[i].term.part);
+	d->num_boxes = 0;
+}
+
+/* Plans to read boxes into room, each after the other. */
+static int
+list_boxes(struct derived *d, const struct derived_term *t, int count, struct err *e)
+{
+	size_t bytes = 0;
+	char *at;
+
+	d->box = mem_realloc(d->box, (size_t)count, sizeof *d->box);
+	for (int i = 0; i < count; i++) {
+		struct source_stored how;
+
+		if (!t[i].from->kind->find(t[i].from, &t[i].part, &how))
+			return err_at(
+			    e, t[i].from->path, 0, "no tensor '%s'", t[i].part.param->name);
+		d->box[i] = (struct derived_box){ t[i], { NULL, how.dtype }, false };
+		bytes += (size_t)slice_elements(&t[i].part.slice) * dtype_size(how.dtype);
+	}
+	if (d->room_bytes < bytes) {
+		free(d->room);
+		d->room = mem_alloc(bytes, 1);
+		d->room_bytes = bytes;
+	}
+	at = d->room;
+	for (int i = 0; i < count; i++) {
+		d->box[i].array.data = at;
+		at += (size_t)slice_elements(&t[i].part.slice) * dtype_size(d->box[i].array.type);
+	}
+	d->num_boxes = count;
+	return 0;
+}
+
+/* Reads a box, unless it is lent. */
+static int
+read_box(struct derived_box *b, struct err *e)
+{
+	struct source *from = b->term.from;
+	const void *at;
+
+	if (source_lend(from, &b->term.part, &at, e) < 0)
+		return -1;
+	b->lent = at;
+	if (!at)
+		return from->kind->read(from, &b->term.part, (void *)(uintptr_t)b->array.data, e);
+	b->array.data = at;
+	return 0;
+}
+
+struct reads {
+	struct derived *d;
+	struct err *why; /* of each source; an empty reason is none */
+};
+
+/* The boxes of a source are read by one thread. */
+static void
+read_source(void *ctx, int i)
+{
+	const struct reads *r = ctx;
+	bool failed = false;
+
+	for (int k = 0; k < r->d->num_boxes && !failed; k++)
+		if (r->d->box[k].term.from == r->d->from[i])
+			failed = read_box(&r->d->box[k], &r->why[i]) < 0;
+	if (!failed)
+		r->why[i].msg[0] = '\0';
+}
+
+int
+derived_read(struct derived *d, const struct derived_term *t, int count, struct err *e)
+{
+	struct reads r = { d, mem_alloc((size_t)d->count, sizeof *r.why) };
+	int rc;
+
+	give_back(d);
+	rc = list_boxes(d, t, count, e);
+	if (rc == 0)
+		derived_share(d, d->count, read_source, &r);
+	for (int i = 0; i < d->count && rc == 0; i++)
+		if (r.why[i].msg[0])
+			rc = err_set(e, "%s", r.why[i].msg);
+	free(r.why);
+	return rc;
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -187,9 +310,10 @@ release(struct source *s)
 
 	if (d->kind->release)
 		d->kind->release(d);
+	give_back(d);
 	pool_free(d->pool);
-	free(d->numbers);
-	free(d->raw);
+	free(d->box);
+	free(d->room);
 }
 
 /* Not among the kinds that a path is asked for: it has no files of its own. */
@@ -412,79 +536,6 @@ derived_share(struct derived *d, int count, void (*fn)(void *ctx, int index), vo
 	pool_run(d->pool, count, fn, ctx);
 }
 
-enum { STRETCHES = 16 /* that a thread takes at once */ };
-
-static void
-do_stretches(void *ctx, int index)
-{
-	const struct derived_stretches *s = ctx;
-	int64_t at = (int64_t)index * STRETCHES * DERIVED_STRETCH,
-		end = int64_min(s->n, at + (int64_t)STRETCHES * DERIVED_STRETCH);
-
-	for (; at < end; at += DERIVED_STRETCH)
-		s->fn(s->ctx, at, int64_min(end - at, DERIVED_STRETCH));
-}
-
-void
-derived_each(struct derived *d, const struct derived_stretches *s)
-{
-	struct derived_stretches copy = *s;
-	int64_t at_once = (int64_t)STRETCHES * DERIVED_STRETCH;
-
-	derived_share(d, (int)((s->n + at_once - 1) / at_once), do_stretches, &copy);
-}
-
-/* Boxes that are read, each by one thread. */
-struct reads {
-	const struct derived_term *term;
-	struct dtype_array *box;
-	struct err *why; /* of each; an empty reason is none */
-};
-
-static void
-read_one(void *ctx, int i)
-{
-	const struct reads *r = ctx;
-	const struct derived_term *t = &r->term[i];
-
-	if (t->from->kind->read(t->from, &t->part, (void *)(uintptr_t)r->box[i].data, &r->why[i]) ==
-	    0)
-		r->why[i].msg[0] = '\0';
-}
-
-int
-derived_read(struct derived *d, const struct derived_term *t, int count, struct dtype_array *box,
-    struct err *e)
-{
-	struct reads r = { t, box, mem_alloc((size_t)count, sizeof *r.why) };
-	struct source_stored how;
-	size_t *bytes = mem_alloc((size_t)count, sizeof *bytes), all = 0;
-	int rc = 0;
-
-	for (int i = 0; i < count && rc == 0; i++) {
-		if (!t[i].from->kind->find(t[i].from, &t[i].part, &how)) {
-			rc = err_at(e, t[i].from->path, 0, "no tensor '%s'", t[i].part.param->name);
-			continue;
-		}
-		box[i].type = how.dtype;
-		bytes[i] = (size_t)slice_elements(&t[i].part.slice) * dtype_size(how.dtype);
-		all += bytes[i];
-	}
-	if (rc == 0) {
-		char *at = room(&d->raw, &d->raw_bytes, all);
-
-		for (int i = 0; i < count; at += bytes[i++])
-			box[i].data = at;
-		derived_share(d, count, read_one, &r);
-	}
-	for (int i = 0; i < count && rc == 0; i++)
-		if (r.why[i].msg[0])
-			rc = err_set(e, "%s", r.why[i].msg);
-	free(r.why);
-	free(bytes);
-	return rc;
-}
-
 void
 derived_expect(struct derived *d, const struct source_part *p)
 {
@@ -508,44 +559,23 @@ derived_numbers(struct dtype_array box, int64_t at, int64_t n, double *x)
 	    x, DTYPE_F64, (const char *)box.data + (size_t)at * dtype_size(box.type), box.type, n);
 }
 
-struct sums {
-	const struct derived_terms *terms;
-	const struct dtype_array *box;
-	double *sum;
-};
-
 /* The sum begins with a number, not with 0, which would lose the sign of -0. */
-static void
-sum_stretch(void *ctx, int64_t at, int64_t n)
+void
+derived_sum(const struct derived *d, const struct derived_stretch *s, double *sum)
 {
-	const struct sums *s = ctx;
-	double x[DERIVED_STRETCH], *sum = s->sum + at;
+	double x[DERIVED_STRETCH];
 
-	for (int k = 0; k < s->terms->count; k++) {
-		double weight = s->terms->term[k].weight;
-		bool add = k > 0 || s->terms->add;
+	for (int64_t i = 0; i < s->n && d->num_boxes == 0; i++)
+		sum[i] = 0;
+	for (int k = 0; k < d->num_boxes; k++) {
+		double weight = d->box[k].term.weight;
 
-		derived_numbers(s->box[k], at, n, x);
-		for (int64_t i = 0; i < n && !add; i++)
-			sum[i] = weight * x[i];
-		for (int64_t i = 0; i < n && add; i++)
+		derived_numbers(d->box[k].array, s->at, s->n, k ? x : sum);
+		for (int64_t i = 0; i < s->n && k == 0; i++)
+			sum[i] *= weight;
+		for (int64_t i = 0; i < s->n && k > 0; i++)
 			sum[i] += weight * x[i];
 	}
-}
-
-int
-derived_sum(struct derived *d, const struct derived_terms *t, double *sum, struct err *e)
-{
-	struct dtype_array *box = mem_alloc((size_t)t->count, sizeof *box);
-	struct sums s = { t, box, sum };
-	int rc = t->count ? derived_read(d, t->term, t->count, box, e) : 0;
-
-	if (rc == 0 && t->count)
-		derived_each(d,
-		    &(struct derived_stretches){
-			slice_elements(&t->term[0].part.slice), sum_stretch, &s });
-	free(box);
-	return rc;
 }
 
 /* --- equal models ----------------------------------------------------------------------------- */

@@ -5,10 +5,11 @@
  * numbers: those of one source, whose bytes are copied in their own type, or what the kind computes
  * in fp64, which is rounded once. copy_source (copy.h) reads it as any other source, a few MiB at a
  * time, so memory grows neither with the tensors nor with the number of sources, and results depend
- * neither on the boxes nor on the layout that is written, nor on the threads, which share the
- * sources of a box to read and then its stretches to compute. Sources may be of any format: tensors
- * meet by the parameter table. To add a verb: a file with its kind and its const struct verb, and
- * a line in bin/mckpt.c.
+ * neither on the boxes nor on the layout that is written, nor on the threads. These share the
+ * sources of a box to read, whose bytes are taken from mapped files where they lie as they are
+ * needed, and then its stretches, which are computed and rounded in a cache. Sources may be of any
+ * format: tensors meet by the parameter table. To add a verb: a file with its kind and its const
+ * struct verb, and a line in bin/mckpt.c.
  */
 #ifndef CKPT_DERIVED_H
 #define CKPT_DERIVED_H
@@ -26,6 +27,12 @@ struct derived_origin {
 };
 
 struct derived;
+
+/* Elements [at, at + n) of a box, of which n is at most DERIVED_STRETCH. */
+struct derived_stretch {
+	const struct source_part *part;
+	int64_t at, n;
+};
 
 /* What a kind keeps of the last source besides the weights. What it does not keep is left out,
  * with a note. */
@@ -48,10 +55,14 @@ struct derived_kind {
 	 * tensors of the run, which are the last source's. */
 	bool (*origin)(
 	    const struct derived *d, const struct source_part *p, struct derived_origin *out);
-	/* The numbers of a box, row-major and dense. NULL: nothing is computed. */
-	int (*compute)(struct derived *d, const struct source_part *p, double *dst, struct err *e);
-	/* The same in the type of the origin, in place of compute: for kinds most of whose numbers
-	 * are copies, but not of the same box. */
+	/* Reads what the numbers of a box depend on; its parameter is one of s.param. NULL:
+	 * nothing. */
+	int (*begin)(struct derived *d, const struct source_part *p, struct err *e);
+	/* The numbers of a stretch of the box that begin was called for, row-major; by several
+	 * threads. NULL: nothing is computed. */
+	void (*numbers)(const struct derived *d, const struct derived_stretch *s, double *x);
+	/* A box in the type of the origin, in place of both: for kinds most of whose numbers are
+	 * copies, but not of the same box. */
 	int (*gather)(struct derived *d, const struct source_part *p, void *dst, struct err *e);
 	/* Whether every tensor is that of the one source, with all its states, so that files may be
 	 * copied as they are. NULL: it is not. */
@@ -74,10 +85,12 @@ struct derived {
 	const double *weight;
 	bool masters;      /* all sources have them, of all parameters */
 	struct pool *pool; /* NULL until something is computed */
-	/* room for boxes, which grows to the largest */
-	double *numbers;
-	void *raw;
-	size_t numbers_bytes, raw_bytes;
+	/* what derived_read has read, and room for what does not lie in a file as it is needed,
+	 * which grows to the largest */
+	struct derived_box *box; /* [num_boxes] */
+	int num_boxes;
+	void *room;
+	size_t room_bytes;
 };
 
 /* What a verb asks for. */
@@ -126,38 +139,28 @@ struct derived_term {
 	struct source_part part;
 	double weight;
 };
+/* Such a box in its own type, at any alignment. */
+struct derived_box {
+	struct derived_term term;
+	struct dtype_array array;
+	bool lent; /* it is the source's, see source_lend */
+};
 enum {
 	DERIVED_ROOM = 32 << 20,  /* bytes that are read at once of all sources */
 	DERIVED_STRETCH = 1 << 11 /* elements computed at once, of which many fit in a cache */
 };
 /* How many elements of every source are read at once. */
 int64_t derived_part(const struct derived *d);
-/* Reads boxes of as many elements each, of different sources, in their own types; box[i] is that of
- * term i until the next call. Weights are not used. */
-int derived_read(struct derived *d, const struct derived_term *t, int count,
-    struct dtype_array *box, struct err *e);
+/* Has d->box be these boxes, of as many elements each, until the next call. */
+int derived_read(struct derived *d, const struct derived_term *t, int count, struct err *e);
 /* What will be read of all sources when this box of the result is asked for: a disk begins. */
 void derived_expect(struct derived *d, const struct source_part *p);
 /* Calls fn for every index, on all threads, in any order. */
 void derived_share(struct derived *d, int count, void (*fn)(void *ctx, int index), void *ctx);
-/* Calls fn for all stretches of n elements, on all threads: each begins at a multiple of
- * DERIVED_STRETCH. */
-struct derived_stretches {
-	int64_t n;
-	void (*fn)(void *ctx, int64_t at, int64_t n);
-	void *ctx;
-};
-void derived_each(struct derived *d, const struct derived_stretches *s);
 /* x[i] = element at + i of a box. */
 void derived_numbers(struct dtype_array box, int64_t at, int64_t n, double *x);
-/* sum[i] = the weighted sum of the terms, in their order and in fp64; with add, sum[i] is the first
- * of them. */
-struct derived_terms {
-	const struct derived_term *term;
-	int count;
-	bool add;
-};
-int derived_sum(struct derived *d, const struct derived_terms *t, double *sum, struct err *e);
+/* The weighted sum of the boxes that were read, in their order and in fp64: a kind's numbers. */
+void derived_sum(const struct derived *d, const struct derived_stretch *s, double *sum);
 /* Rounds numbers that were computed to their type, and counts what is lost. */
 void derived_round(struct derived *d, struct dtype_array dst, const double *numbers, int64_t n);
 

@@ -215,17 +215,15 @@ find_origin(const struct derived *d, const struct source_part *p, struct derived
 }
 
 /* Zeros, of the states too. The weight of a norm may be stored less 1. */
-static int
-compute(struct derived *d, const struct source_part *p, double *dst, struct err *e)
+static void
+numbers(const struct derived *d, const struct derived_stretch *s, double *x)
 {
+	const struct source_part *p = s->part;
 	bool weight = !p->state || !strcmp(p->state, STATE_AVERAGE);
 	bool norm = strstr(p->param->in_layer, "layernorm.weight");
-	double x = weight && norm ? -model_norm_shift(&d->s.config) : 0;
 
-	(void)e;
-	for (int64_t i = 0, n = slice_elements(&p->slice); i < n; i++)
-		dst[i] = x;
-	return 0;
+	for (int64_t i = 0; i < s->n; i++)
+		x[i] = weight && norm ? -model_norm_shift(&d->s.config) : 0;
 }
 
 static void
@@ -240,7 +238,7 @@ release(struct derived *d)
 /* clang-format off */
 #define KIND(n, k) \
 	{ .name = n, .size = sizeof(struct layered), .keeps = k, .model = set_model, \
-	  .origin = find_origin, .compute = compute, .release = release }
+	  .origin = find_origin, .numbers = numbers, .release = release }
 /* clang-format on */
 
 const struct derived_kind derived_layered =

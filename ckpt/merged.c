@@ -19,6 +19,12 @@ const char *const merge_methods[] = { "linear", "slerp", "task_arithmetic", "tie
 	"dare_ties", NULL };
 const char *const merge_semantics[] = { "mergekit", "paper", NULL };
 
+/* Rows of a box that the others have, too, where they lie together. */
+struct run {
+	int64_t row, count; /* in the box */
+	int box;            /* of the first of the others; theirs follow in their order */
+};
+
 struct merged {
 	struct derived d;
 	struct vocab_map map; /* of the vocabulary of the result, where they differ */
@@ -27,6 +33,8 @@ struct merged {
 	const struct param *param;
 	double share[2]; /* slerp: of both models */
 	struct deltas deltas;
+	struct run *run; /* [num_runs], of the box that was read last */
+	int num_runs;
 };
 
 static const struct merge_rule *
@@ -56,16 +64,6 @@ normalizes(const struct merge_rule *r)
 	return r->method == MERGE_LINEAR || r->method == MERGE_TIES;
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
-
-static int
-read_model(struct derived *d, int i, const struct source_part *p, double *dst, struct err *e)
-{
-	const struct derived_term t = deltas_term(d, i, p);
-
-	return derived_sum(d, &(struct derived_terms){ &t, 1, false }, dst, e);
-}
-
 /* --- slerp ------------------------------------------------------------------------------------ */
 
 struct angle {
@@ -84,8 +82,8 @@ add_box(struct angle *s, const struct source_part *p, struct err *e)
 		return -1;
 	for (int64_t at = 0, n; at < elements; at += n) {
 		n = int64_min(elements - at, DERIVED_STRETCH);
-		derived_numbers(s->m->deltas.box[0], at, n, a);
-		derived_numbers(s->m->deltas.box[1], at, n, b);
+		derived_numbers(s->m->d.box[0].array, at, n, a);
+		derived_numbers(s->m->d.box[1].array, at, n, b);
 		for (int64_t k = 0; k < n; k++) {
 			s->a += a[k] * a[k];
 			s->b += b[k] * b[k];
@@ -157,35 +155,34 @@ prepare(struct merged *m, const struct param *p, struct err *e)
 
 /* --- sums ------------------------------------------------------------------------------------- */
 
-/* sum share_i A_i, where a share of 0 adds nothing, not even the sign of a zero. */
+/* Reads what sum share_i A_i is of, where a share of 0 adds nothing, not even the sign of a zero.
+ */
 static int
-add_models(
-    struct merged *m, const struct source_part *p, const double *share, double *dst, struct err *e)
+read_models(struct merged *m, const struct source_part *p, const double *share, struct err *e)
 {
-	struct derived_terms terms = { m->deltas.term, 0, false };
+	struct derived_term *t = m->deltas.term;
+	int n = 0;
 
 	for (int i = 0; i < m->d.count; i++) {
 		if (share[i] == 0)
 			continue;
-		m->deltas.term[terms.count] = deltas_term(&m->d, i, p);
-		m->deltas.term[terms.count++].weight = share[i];
+		t[n] = deltas_term(&m->d, i, p);
+		t[n++].weight = share[i];
 	}
-	return derived_sum(&m->d, &terms, dst, e);
+	return derived_read(&m->d, t, n, e);
 }
 
-static int
-merge_linear(struct merged *m, const struct source_part *p, double *dst, struct err *e)
+static void
+merge_linear(const struct derived *d, const struct derived_stretch *s, double *x)
 {
-	const struct merge_rule *r = rule_of(&m->d);
+	const struct merge_rule *r = rule_of(d);
 	double sum = 0;
 
-	for (int i = 0; i < m->d.count; i++)
+	for (int i = 0; i < d->count; i++)
 		sum += r->weight[i];
-	if (add_models(m, p, r->weight, dst, e) < 0)
-		return -1;
-	for (int64_t k = 0, n = slice_elements(&p->slice); normalizes(r) && k < n; k++)
-		dst[k] /= sum;
-	return 0;
+	derived_sum(d, s, x);
+	for (int64_t k = 0; normalizes(r) && k < s->n; k++)
+		x[k] /= sum;
 }
 
 /* Sums of weighted deltas by their sign, and of their weights, in a stretch. */
@@ -225,15 +222,9 @@ elect(struct votes *v, bool divide, int64_t n)
 		x[k] /= weights[k] + (weights[k] == 0);
 }
 
-struct merge {
-	struct merged *m;
-	const struct source_part *part;
-	double *dst;
-};
-
 /* Sums what is left of the operands' deltas. */
 static void
-sum_deltas(const struct merged *m, const struct stretch *s, struct votes *v)
+sum_deltas(const struct merged *m, const struct derived_stretch *s, struct votes *v)
 {
 	const struct merge_rule *r = rule_of(&m->d);
 	double x[DERIVED_STRETCH], weights = 0;
@@ -259,41 +250,28 @@ sum_deltas(const struct merged *m, const struct stretch *s, struct votes *v)
 
 /* The base and the sum. What is subtracted is never -0: a sum of 0 leaves the sign of a zero. */
 static void
-merge_stretch(void *ctx, int64_t at, int64_t n)
+merge_deltas(const struct merged *m, const struct derived_stretch *s, double *x)
 {
-	const struct merge *q = ctx;
-	const struct stretch s = { q->part, at, n };
-	const struct merge_rule *r = rule_of(&q->m->d);
+	const struct merge_rule *r = rule_of(&m->d);
 	struct votes v = { 0 };
-	double *dst = q->dst + at, lambda = r->lambda;
+	double lambda = r->lambda;
 
-	sum_deltas(q->m, &s, &v);
-	derived_numbers(q->m->deltas.box[r->base], at, n, dst);
-	for (int64_t k = 0; k < n; k++)
+	sum_deltas(m, s, &v);
+	derived_numbers(m->d.box[r->base].array, s->at, s->n, x);
+	for (int64_t k = 0; k < s->n; k++)
 		v.positive[k] *= lambda;
-	for (int64_t k = 0; k < n; k++)
-		dst[k] -= 0 - v.positive[k];
-}
-
-static int
-merge_deltas(struct merged *m, const struct source_part *p, double *dst, struct err *e)
-{
-	struct merge q = { m, p, dst };
-
-	if (deltas_read(&m->deltas, p, e) < 0)
-		return -1;
-	derived_each(
-	    &m->d, &(struct derived_stretches){ slice_elements(&p->slice), merge_stretch, &q });
-	return 0;
+	for (int64_t k = 0; k < s->n; k++)
+		x[k] -= 0 - v.positive[k];
 }
 
 /* --- other vocabularies ----------------------------------------------------------------------- */
 
+/* Whether a parameter is a table of rows that only some of the models have. */
 static bool
-is_table(const struct param *p)
+is_rows(const struct derived *d, const struct param *p)
 {
-	return param_is(p, "embedding.word_embeddings.weight") ||
-	    param_is(p, "output_layer.weight");
+	return rule_of(d)->own >= 0 &&
+	    (param_is(p, "embedding.word_embeddings.weight") || param_is(p, "output_layer.weight"));
 }
 
 /* The row that token `row` of the result has in the tables of the others; -1: none. */
@@ -303,70 +281,123 @@ other_row(const struct merged *m, int64_t row)
 	return row < tokenizer_vocab_size(m->own) && row < m->map.count ? m->map.row[row].old : -1;
 }
 
-/* Rows of the own model get the weighted deltas of the others, whose rows lie together. */
+/* How many rows from `row` on, before `end`, have rows of the others that lie together, the first
+ * of which is *first, or have none, and *first is -1. */
+static int64_t
+follow_rows(const struct merged *m, int64_t row, int64_t end, int64_t *first)
+{
+	int64_t n = 1;
+
+	*first = other_row(m, row);
+	while (row + n < end && other_row(m, row + n) == (*first < 0 ? -1 : *first + n))
+		n++;
+	return n;
+}
+
+/* Reads the own model's box, and of each run of rows that the others have, theirs. */
 static int
-add_rows(struct merged *m, const struct source_part *p, int64_t first, double *dst, struct err *e)
+read_rows(struct merged *m, const struct source_part *p, struct err *e)
 {
 	struct derived *d = &m->d;
-	const struct merge_rule *r = rule_of(d);
-	struct source_part of = *p;
+	int64_t row = p->slice.start[0], end = row + p->slice.count[0], first;
+	size_t most = (size_t)(p->slice.count[0] * (d->count - 1)) + 1;
+	struct derived_term *t = mem_alloc(most, sizeof *t);
+	int rc, own = rule_of(d)->own, n = 1;
 
-	of.slice.start[0] = first;
-	for (int i = 0; i < d->count && first >= 0; i++) {
-		struct derived_term pair[2] = { deltas_term(d, i, &of),
-			deltas_term(d, r->base, &of) };
+	t[0] = deltas_term(d, own, p);
+	m->run = mem_realloc(m->run, (size_t)p->slice.count[0], sizeof *m->run);
+	m->num_runs = 0;
+	for (int64_t rows; row < end; row += rows) {
+		struct source_part of = *p;
+
+		rows = follow_rows(m, row, end, &first);
+		if (first < 0)
+			continue;
+		m->run[m->num_runs++] = (struct run){ row - p->slice.start[0], rows, n };
+		of.slice.start[0] = first;
+		of.slice.count[0] = rows;
+		for (int i = 0; i < d->count; i++)
+			if (i != own)
+				t[n++] = deltas_term(d, i, &of);
+	}
+	rc = derived_read(d, t, n, e);
+	free(t);
+	return rc;
+}
+
+/* Adds the weighted deltas of the others in elements of a run. */
+static void
+add_deltas(const struct merged *m, int box, const struct derived_stretch *s, double *x)
+{
+	const struct merge_rule *r = rule_of(&m->d);
+	const struct derived_box *of = &m->d.box[box];
+	double base[DERIVED_STRETCH], other[DERIVED_STRETCH];
+
+	derived_numbers(of[r->base - (r->base > r->own)].array, s->at, s->n, base);
+	for (int i = 0; i < m->d.count; i++) {
+		double weight = r->lambda * r->weight[i];
 
 		if (i == r->base || i == r->own)
 			continue;
-		pair[0].weight = r->lambda * r->weight[i];
-		pair[1].weight = -pair[0].weight;
-		if (derived_sum(d, &(struct derived_terms){ pair, 2, true }, dst, e) < 0)
-			return -1;
+		derived_numbers(of[i - (i > r->own)].array, s->at, s->n, other);
+		for (int64_t k = 0; k < s->n; k++)
+			x[k] += weight * other[k];
+		for (int64_t k = 0; k < s->n; k++)
+			x[k] += -weight * base[k];
 	}
-	return 0;
 }
 
-static int
-merge_rows(struct merged *m, const struct source_part *p, double *dst, struct err *e)
+/* Rows of the own model get the deltas of the others where these have them. */
+static void
+merge_rows(const struct merged *m, const struct derived_stretch *s, double *x)
 {
-	struct source_part run = *p;
-	int64_t start = p->slice.start[0], end = start + p->slice.count[0];
+	int64_t width = s->part->slice.count[1];
 
-	if (read_model(&m->d, rule_of(&m->d)->own, p, dst, e) < 0)
-		return -1;
-	for (int64_t row = start, n; row < end; row += n) {
-		int64_t first = other_row(m, row);
+	derived_numbers(m->d.box[0].array, s->at, s->n, x);
+	for (int i = 0; i < m->num_runs; i++) {
+		const struct run *run = &m->run[i];
+		int64_t first = run->row * width, from = int64_max(s->at, first),
+			to = int64_min(s->at + s->n, first + run->count * width);
 
-		for (n = 1; row + n < end; n++)
-			if (other_row(m, row + n) != (first < 0 ? -1 : first + n))
-				break;
-		run.slice.start[0] = row;
-		run.slice.count[0] = n;
-		if (add_rows(m, &run, first, dst, e) < 0)
-			return -1;
-		dst += n * p->slice.count[1];
+		if (from < to)
+			add_deltas(m, run->box,
+			    &(struct derived_stretch){ s->part, from - first, to - from },
+			    x + (from - s->at));
 	}
-	return 0;
 }
 
 /* --- the kind --------------------------------------------------------------------------------- */
 
 static int
-compute(struct derived *d, const struct source_part *p, double *dst, struct err *e)
+begin(struct derived *d, const struct source_part *p, struct err *e)
 {
 	struct merged *m = merged_of(d);
 	const struct merge_rule *r = rule_of(d);
-	struct source_part own = *p;
 
-	own.param = &d->s.param[source_index(&d->s, p->param)];
-	if (r->own >= 0 && is_table(p->param))
-		return merge_rows(m, &own, dst, e);
-	if (prepare(m, own.param, e) < 0)
+	if (is_rows(d, p->param))
+		return read_rows(m, p, e);
+	if (prepare(m, p->param, e) < 0)
 		return -1;
 	if (r->method == MERGE_LINEAR)
-		return merge_linear(m, &own, dst, e);
-	return r->method == MERGE_SLERP ? add_models(m, &own, m->share, dst, e)
-					: merge_deltas(m, &own, dst, e);
+		return read_models(m, p, r->weight, e);
+	return r->method == MERGE_SLERP ? read_models(m, p, m->share, e)
+					: deltas_read(&m->deltas, p, e);
+}
+
+static void
+numbers(const struct derived *d, const struct derived_stretch *s, double *x)
+{
+	const struct merged *m = (const struct merged *)d;
+	const struct merge_rule *r = rule_of(d);
+
+	if (is_rows(d, s->part->param))
+		merge_rows(m, s, x);
+	else if (r->method == MERGE_LINEAR)
+		merge_linear(d, s, x);
+	else if (r->method == MERGE_SLERP)
+		derived_sum(d, s, x);
+	else
+		merge_deltas(m, s, x);
 }
 
 static bool
@@ -374,9 +405,8 @@ find_origin(const struct derived *d, const struct source_part *p, struct derived
 {
 	if (p->state)
 		return false;
-	out->dtype = rule_of(d)->own >= 0 && is_table(p->param)
-	    ? source_dtype(derived_last(d), p->param, NULL)
-	    : derived_widest(d, p->param);
+	out->dtype = is_rows(d, p->param) ? source_dtype(derived_last(d), p->param, NULL)
+					  : derived_widest(d, p->param);
 	if (out->dtype != DTYPE_NONE && rule_of(d)->dtype != DTYPE_NONE)
 		out->dtype = rule_of(d)->dtype;
 	return out->dtype != DTYPE_NONE;
@@ -442,6 +472,7 @@ release(struct derived *d)
 	tokenizer_close(m->own);
 	tokenizer_close(m->other);
 	deltas_release(&m->deltas);
+	free(m->run);
 }
 
 const struct derived_kind derived_merged = {
@@ -450,7 +481,8 @@ const struct derived_kind derived_merged = {
 	.keeps = KEEPS_HISTORIES | KEEPS_RUN_OPTIONS,
 	.model = set_model,
 	.origin = find_origin,
-	.compute = compute,
+	.begin = begin,
+	.numbers = numbers,
 	.state = set_state,
 	.release = release,
 };

@@ -159,21 +159,17 @@ find_origin(const struct derived *d, const struct source_part *p, struct derived
 	return out->from || out->dtype != DTYPE_NONE;
 }
 
+/* Both tables, or nothing, whose sum is 0. */
 static int
-compute(struct derived *d, const struct source_part *p, double *dst, struct err *e)
+begin(struct derived *d, const struct source_part *p, struct err *e)
 {
 	const struct retold *r = (const struct retold *)d;
-	struct derived_term t = { derived_last(d), *p, 0.5 };
+	const struct derived_term half = { derived_last(d), *p, 0.5 };
+	struct derived_term t[2] = { half, half };
 
-	if (p->state && strcmp(p->state, STATE_AVERAGE)) {
-		memset(dst, 0, (size_t)slice_elements(&p->slice) * sizeof *dst);
-		return 0;
-	}
-	t.part.param = r->input;
-	if (derived_sum(d, &(struct derived_terms){ &t, 1, false }, dst, e) < 0)
-		return -1;
-	t.part.param = r->output;
-	return derived_sum(d, &(struct derived_terms){ &t, 1, true }, dst, e);
+	t[0].part.param = r->input;
+	t[1].part.param = r->output;
+	return derived_read(d, t, p->state && strcmp(p->state, STATE_AVERAGE) ? 0 : 2, e);
 }
 
 static bool
@@ -188,6 +184,7 @@ const struct derived_kind derived_retold = {
 	.keeps = KEEPS_OPTIM | KEEPS_AVERAGE | KEEPS_HISTORIES | KEEPS_RUN_OPTIONS,
 	.model = set_model,
 	.origin = find_origin,
-	.compute = compute,
+	.begin = begin,
+	.numbers = derived_sum,
 	.is_whole = is_whole,
 };

@@ -8,6 +8,7 @@
  */
 #include "ckpt/upcycled.h"
 #include "ckpt/slab.h"
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 
@@ -32,12 +33,21 @@ struct sums {
 	double *sum, *squares; /* [channels] */
 };
 
+/* New numbers in place of those of the dense model. */
+struct renewal {
+	double mean, deviation;
+	const bool *rows, *columns; /* where they are, by the parameter's; both NULL: all */
+};
+
 struct upcycled {
 	struct derived d;
 	struct upcycle_rule rule;
 	int layer; /* whose sums these are; -1: none yet */
 	struct sums sums[MATRICES];
 	bool *anew; /* [channels], of the expert that is read */
+	/* of the box that is read */
+	struct renewal renewal;
+	double *old;
 };
 
 static struct upcycled *
@@ -212,65 +222,74 @@ measure(const struct upcycled *u, int matrix, int64_t chosen, double *mean, doub
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Replaces elements of a row of a box: all, or those whose column is replaced. */
-struct renewal {
-	double mean, deviation;
-	const bool *columns; /* NULL: all */
-};
-
+/* Replaces elements of a row of a parameter by new numbers: all, or those whose column is replaced.
+ */
 static void
-renew_row(const struct upcycled *u, const struct source_part *p, int64_t row,
-    const struct renewal *how, double *dst)
+renew(const struct upcycled *u, const struct param *p, const int64_t at[2], int64_t n, double *x)
 {
-	const int64_t at[2] = { p->slice.start[0] + row, p->slice.start[1] };
-	int64_t n = p->slice.count[1];
-	double *x = mem_alloc((size_t)n, sizeof *x), *to = dst + row * n;
+	const struct renewal *how = &u->renewal;
+	double drawn[DERIVED_STRETCH];
 
-	rng_normal(u->rule.seed, (uint64_t)(at[0] * p->param->shape[1] + at[1]), n,
-	    rng_stream(p->param->name), STEP_NUMBERS, x);
+	rng_normal(u->rule.seed, (uint64_t)(at[0] * p->shape[1] + at[1]), n, rng_stream(p->name),
+	    STEP_NUMBERS, drawn);
 	for (int64_t i = 0; i < n; i++)
 		if (!how->columns || how->columns[at[1] + i])
-			to[i] = how->mean + how->deviation * x[i];
-	free(x);
+			x[i] = how->mean + how->deviation * drawn[i];
 }
 
-/* Writes new numbers into the channels of a box that are replaced. */
+/* Finds which numbers of an expert's matrix are new. */
 static int
-renew(struct upcycled *u, const struct source_part *p, double *dst, struct err *e)
+find_renewal(struct upcycled *u, const struct param *p, struct err *e)
 {
-	int matrix = matrix_of(p->param);
+	struct renewal *how = &u->renewal;
+	int matrix = matrix_of(p);
 	int64_t chosen;
-	struct renewal how = { 0 };
 
-	if (need_sums(u, p->param, e) < 0)
+	if (need_sums(u, p, e) < 0)
 		return -1;
-	chosen = choose_channels(u, p->param);
-	if (chosen == 0)
-		return 0;
-	measure(u, matrix, chosen, &how.mean, &how.deviation);
-	how.columns = matrix == DOWN ? u->anew : NULL;
-	for (int64_t r = 0; r < p->slice.count[0]; r++)
-		if (matrix == DOWN || u->anew[p->slice.start[0] + r])
-			renew_row(u, p, r, &how, dst);
+	chosen = choose_channels(u, p);
+	*(matrix == DOWN ? &how->columns : &how->rows) = u->anew;
+	if (chosen > 0)
+		measure(u, matrix, chosen, &how->mean, &how->deviation);
 	return 0;
 }
 
+/* Reads the numbers of the dense model, unless all are new. */
 static int
-compute(struct derived *d, const struct source_part *p, double *dst, struct err *e)
+begin(struct derived *d, const struct source_part *p, struct err *e)
 {
 	struct upcycled *u = upcycled_of(d);
-	const struct renewal noise = { .deviation = u->rule.router_std };
+	int64_t n = slice_elements(&p->slice);
 	struct source_part of = *p;
 
+	u->renewal = (struct renewal){ .deviation = u->rule.router_std };
 	of.param = dense_param(u, p->param);
-	if (!of.param) {
-		for (int64_t r = 0; r < p->slice.count[0]; r++)
-			renew_row(u, p, r, &noise, dst);
+	if (!of.param)
 		return 0;
-	}
-	if (source_read(dense_of(u), &of, DTYPE_F64, dst, e) < 0)
+	u->old = mem_realloc(u->old, (size_t)n, sizeof *u->old);
+	if (source_read(dense_of(u), &of, DTYPE_F64, u->old, e) < 0)
 		return -1;
-	return renew(u, p, dst, e);
+	return find_renewal(u, p->param, e);
+}
+
+/* By the rows of the stretch. */
+static void
+numbers(const struct derived *d, const struct derived_stretch *s, double *x)
+{
+	const struct upcycled *u = upcycled_of(d);
+	const struct renewal *how = &u->renewal;
+	const struct slice *box = &s->part->slice;
+	int64_t width = box->count[1], end = s->at + s->n;
+
+	if (how->rows || how->columns)
+		memcpy(x, u->old + s->at, (size_t)s->n * sizeof *x);
+	for (int64_t i = s->at, n; i < end; i += n, x += n) {
+		const int64_t at[2] = { box->start[0] + i / width, box->start[1] + i % width };
+
+		n = int64_min(width - i % width, end - i);
+		if (!how->rows || how->rows[at[0]])
+			renew(u, s->part->param, at, n, x);
+	}
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -285,6 +304,7 @@ release(struct derived *d)
 		free(u->sums[m].squares);
 	}
 	free(u->anew);
+	free(u->old);
 }
 
 /* The model with experts, of the width of the MLP. */
@@ -322,6 +342,7 @@ const struct derived_kind derived_upcycled = {
 	.size = sizeof(struct upcycled),
 	.model = set_model,
 	.origin = find_origin,
-	.compute = compute,
+	.begin = begin,
+	.numbers = numbers,
 	.release = release,
 };

@@ -55,6 +55,14 @@ bool ckpt_sealed(const struct ckpt *c);
  * file and tensor. source.h converts.
  */
 int ckpt_read(struct ckpt *c, const char *name, const struct slice *want, void *dst, struct err *e);
+/*
+ * The same without a copy: *at is where the box lies so in a file, at any alignment, until
+ * ckpt_give_back; NULL where it lies in several pieces, not dense, or under a checksum of more than
+ * a block. -1 when its bytes are damaged.
+ */
+int ckpt_lend(
+    struct ckpt *c, const char *name, const struct slice *want, const void **at, struct err *e);
+void ckpt_give_back(struct ckpt *c, const char *name, const struct slice *want);
 /* Has a disk begin with a box that will be read. What is wrong with it, the read says. */
 void ckpt_expect(struct ckpt *c, const char *name, const struct slice *want);
 /*

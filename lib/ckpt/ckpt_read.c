@@ -3,7 +3,8 @@
  *
  * A read intersects boxes and copies out of a mapped file, whatever the reader's layout. It works
  * by blocks: a block is compared with its checksum when the first of its bytes are read, large
- * blocks in a second thread, while the first one copies and waits for the disk.
+ * blocks in a second thread, while the first one copies and waits for the disk. What lies in a file
+ * as it is wanted can be lent, without a copy.
  */
 #include "lib/base/hash.h"
 #include "lib/ckpt/ckpt_impl.h"
@@ -238,6 +239,81 @@ ckpt_read(struct ckpt *c, const char *name, const struct slice *want, void *dst,
 		}
 	}
 	return rc;
+}
+
+/* The piece in which a box of a tensor is dense; NULL: there is none, or one whose checksum is of
+ * so much that comparing it would map more than blocks. */
+static const struct ckpt_piece *
+find_dense(const struct ckpt_tensor *t, const struct slice *want)
+{
+	int64_t n = slice_elements(want), first;
+	struct slice common;
+
+	for (int i = 0; i < t->num_pieces; i++) {
+		const struct ckpt_piece *p = &t->piece[i];
+
+		if (slice_intersect(want, &p->slice, &common))
+			return slice_elements(&common) == n &&
+				slice_span(want, &p->slice, &first) == n &&
+				(p->num_sums > 1 || p->bytes <= CKPT_BLOCK_BYTES)
+			    ? p
+			    : NULL;
+	}
+	return NULL;
+}
+
+/* Where a box begins in a mapped piece in which it is dense, and its bytes. */
+static const unsigned char *
+dense_bytes(const struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece *p,
+    const struct slice *box, uint64_t *bytes)
+{
+	uint64_t size = dtype_size(t->dtype);
+	int64_t first, n = slice_span(box, &p->slice, &first);
+
+	*bytes = (uint64_t)n * size;
+	return c->map[p->file].base + p->offset + (uint64_t)first * size;
+}
+
+/* Blocks are compared by this thread: a caller with many boxes has threads of its own. What else
+ * lies in the blocks does not stay in this process's memory. */
+int
+ckpt_lend(
+    struct ckpt *c, const char *name, const struct slice *want, const void **at, struct err *e)
+{
+	const struct ckpt_tensor *t = ckpt_find(c, name);
+	const struct ckpt_piece *p = t ? find_dense(t, want) : NULL;
+	const unsigned char *data, *first, *box;
+	uint64_t len, bytes;
+
+	*at = NULL;
+	if (!p)
+		return 0;
+	data = file_bytes(c, p->file, e);
+	if (!data)
+		return -1;
+	data += p->offset;
+	first = blocks_of(c, t, p, want, &len);
+	box = dense_bytes(c, t, p, want, &bytes);
+	map_will_need(first, len);
+	for (uint64_t i = (uint64_t)(first - data) / CKPT_BLOCK_BYTES;
+	     data + i * CKPT_BLOCK_BYTES < first + len; i++)
+		if (check_block(c, t, p, (int64_t)i, data, e) < 0)
+			return -1;
+	map_forget_read(&c->map[p->file], first, (uint64_t)(box - first));
+	map_forget_part(box + bytes, (uint64_t)(first + len - (box + bytes)));
+	*at = box;
+	return 0;
+}
+
+void
+ckpt_give_back(struct ckpt *c, const char *name, const struct slice *want)
+{
+	const struct ckpt_tensor *t = ckpt_find(c, name);
+	const struct ckpt_piece *p = find_dense(t, want);
+	uint64_t bytes;
+	const unsigned char *box = dense_bytes(c, t, p, want, &bytes);
+
+	map_forget_read(&c->map[p->file], box, bytes);
 }
 
 void

@@ -39,6 +39,9 @@ struct hfdir_box {
 	bool transposed; /* the last two dimensions of the result are swapped */
 };
 int hfdir_read(const struct hfdir_tensor *t, const struct hfdir_box *box, void *dst, struct err *e);
+/* Where the box lies so in a mapped file, and its bytes; NULL: it does not. */
+const void *hfdir_find_box(
+    const struct hfdir_tensor *t, const struct hfdir_box *box, uint64_t *bytes);
 /* Whether two tensors have the same numbers, in whatever types. */
 bool hfdir_same(const struct hfdir_tensor *a, const struct hfdir_tensor *b);
 /* Compares files with their checksums, where they have them; adds lines, returns how many. */

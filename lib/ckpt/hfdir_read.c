@@ -52,6 +52,22 @@ swap_last(struct slice *s)
 	s->count[s->ndim - 2] = count;
 }
 
+const void *
+hfdir_find_box(const struct hfdir_tensor *t, const struct hfdir_box *box, uint64_t *bytes)
+{
+	struct slice whole = slice_whole(t->ndim, t->shape), slice = box->slice;
+	size_t size = dtype_size(t->view.dtype);
+	int64_t first, n;
+
+	if (t->decode.code != HF_STORED || !t->is_dense || box->transposed != t->turned)
+		return NULL;
+	if (t->turned)
+		swap_last(&slice);
+	n = slice_span(&slice, &whole, &first);
+	*bytes = (uint64_t)n * size;
+	return n == slice_elements(&slice) ? t->view.data + (size_t)first * size : NULL;
+}
+
 /* Copied first and transposed afterwards, so that the copy runs along rows. */
 int
 hfdir_read(const struct hfdir_tensor *t, const struct hfdir_box *box, void *dst, struct err *e)

@@ -129,6 +129,19 @@ source_dtype(const struct source *s, const struct param *p, const char *state)
 	return s->kind->find(s, &part, &t) ? t.dtype : DTYPE_NONE;
 }
 
+int
+source_lend(struct source *s, const struct source_part *p, const void **at, struct err *e)
+{
+	*at = NULL;
+	return s->kind->lend ? s->kind->lend(s, p, at, e) : 0;
+}
+
+void
+source_give_back(struct source *s, const struct source_part *p)
+{
+	s->kind->give_back(s, p);
+}
+
 void
 source_expect(struct source *s, const struct source_part *p)
 {

@@ -91,8 +91,14 @@ struct source_kind {
 	/* The box in the stored type, row-major and dense, into dst. The part is one that find
 	 * finds, and the box is inside. What was read does not stay in this process's memory. */
 	int (*read)(struct source *s, const struct source_part *p, void *dst, struct err *e);
-	/* The same in FP32, of what read rounds to the stored type; NULL: there is nothing of the
-	 * kind. */
+	/* The same without a copy: *at is where the box lies row-major and dense in a mapped file,
+	 * at any alignment, until it is returned; NULL where it does not lie so. Another thread may
+	 * read it. NULL: nothing lies so. */
+	int (*lend)(struct source *s, const struct source_part *p, const void **at, struct err *e);
+	/* What was lent does not stay in this process's memory. */
+	void (*give_back)(struct source *s, const struct source_part *p);
+	/* The same as read in FP32, of what read rounds to the stored type; NULL: there is nothing
+	 * of the kind. */
 	int (*read_exact)(struct source *s, const struct source_part *p, void *dst, struct err *e);
 	/* What will be read soon, which find finds: a disk may begin to read it. NULL: nothing is
 	 * done. */
@@ -139,6 +145,10 @@ enum dtype source_dtype(const struct source *s, const struct param *p, const cha
  * in s->lost. */
 int source_read(
     struct source *s, const struct source_part *p, enum dtype dtype, void *dst, struct err *e);
+/* A box as it is stored, which find finds: where it lies in a mapped file, which is to be given
+ * back when it was read, or NULL. -1 with the reason. */
+int source_lend(struct source *s, const struct source_part *p, const void **at, struct err *e);
+void source_give_back(struct source *s, const struct source_part *p);
 /* Says that a box, which find finds, will be read soon, so that a disk may begin. */
 void source_expect(struct source *s, const struct source_part *p);
 /* The name of a parameter (state NULL), or of a state of it, as in a checkpoint of ours. */

@@ -235,6 +235,21 @@ read_part(struct source *s, const struct source_part *p, void *dst, struct err *
 	return rc;
 }
 
+static int
+lend_part(struct source *s, const struct source_part *p, const void **at, struct err *e)
+{
+	int rc = ckpt_lend(ckpt_of(s), tensor_of(s, p)->name, &p->slice, at, e);
+
+	s->damaged |= ckpt_damaged(ckpt_of(s));
+	return rc;
+}
+
+static void
+give_back_part(struct source *s, const struct source_part *p)
+{
+	ckpt_give_back(ckpt_of(s), tensor_of(s, p)->name, &p->slice);
+}
+
 static void
 expect_part(struct source *s, const struct source_part *p)
 {
@@ -295,6 +310,8 @@ const struct source_kind source_ckpt = {
 	.open = open_checkpoint,
 	.find = find_part,
 	.read = read_part,
+	.lend = lend_part,
+	.give_back = give_back_part,
 	.expect = expect_part,
 	.verify = verify_files,
 	.hash = manifest_hash,

@@ -426,34 +426,50 @@ find_part(const struct source *s, const struct source_part *p, struct source_sto
 	return t;
 }
 
-/* A box of the parameter is a box of the stored tensor, or one in each run, or in each row where
- * pairs lie otherwise. A storage of torch is compared with its checksum when it is first read. */
+/* A storage of torch is compared with its checksum when it is first read. */
+static int
+check_storage(struct source *s, const struct hfdir_tensor *t, struct err *e)
+{
+	int rc = torch_tensor_check(&t->view, e);
+
+	s->damaged |= rc < 0;
+	return rc;
+}
+
+/* The box of the stored tensor that rows of the parameter from slice->start[0] on are: of all of
+ * them, or of those in one run, or of one row where pairs lie otherwise. slice->count[0] becomes
+ * how many. */
+static struct slice
+stored_box(const struct family_place *place, struct slice *slice)
+{
+	int64_t height = place->slice.count[place->dim[0]];
+	struct slice stored;
+
+	if (place->runs > 1)
+		slice->count[0] = int64_min(slice->count[0], height - slice->start[0] % height);
+	if (place->rotary)
+		slice->count[0] = int64_min(slice->count[0], 1);
+	stored = *slice;
+	stored.start[0] = family_stored_row(place, slice->start[0]);
+	return family_stored_slice(place, &stored);
+}
+
 static int
 read_as(struct source *s, const struct source_part *p, enum dtype as, void *dst, struct err *e)
 {
 	struct family_place place;
 	const struct hfdir_tensor *t = entry_of(s, p, &place);
-	int64_t end = p->slice.start[0] + p->slice.count[0],
-		height = place.slice.count[place.dim[0]];
+	int64_t end = p->slice.start[0] + p->slice.count[0];
 	struct hfdir_box box = { .as = as, .transposed = place.transposed };
-	struct slice slice = p->slice, stored;
+	struct slice slice = p->slice;
 
-	if (torch_tensor_check(&t->view, e) < 0) {
-		s->damaged = true;
+	if (check_storage(s, t, e) < 0)
 		return -1;
-	}
 	for (; slice.start[0] < end; slice.start[0] += slice.count[0]) {
 		struct err why;
 
 		slice.count[0] = end - slice.start[0];
-		if (place.runs > 1)
-			slice.count[0] =
-			    int64_min(slice.count[0], height - slice.start[0] % height);
-		if (place.rotary)
-			slice.count[0] = 1;
-		stored = slice;
-		stored.start[0] = family_stored_row(&place, slice.start[0]);
-		box.slice = family_stored_slice(&place, &stored);
+		box.slice = stored_box(&place, &slice);
 		if (hfdir_read(t, &box, dst, &why) < 0)
 			return err_at(e, s->path, 0, "%s", why.msg);
 		dst = (char *)dst + (size_t)slice_elements(&slice) * dtype_size(as);
@@ -473,6 +489,42 @@ static int
 read_exact(struct source *s, const struct source_part *p, void *dst, struct err *e)
 {
 	return read_as(s, p, DTYPE_F32, dst, e);
+}
+
+/* Where a part lies as it is; NULL: it does not. */
+static const void *
+find_bytes(const struct source *s, const struct source_part *p, uint64_t *bytes)
+{
+	struct family_place place;
+	const struct hfdir_tensor *t = entry_of(s, p, &place);
+	struct hfdir_box box = { .as = t->view.dtype, .transposed = place.transposed };
+	struct slice slice = p->slice;
+
+	box.slice = stored_box(&place, &slice);
+	return slice.count[0] == p->slice.count[0] ? hfdir_find_box(t, &box, bytes) : NULL;
+}
+
+static int
+lend_part(struct source *s, const struct source_part *p, const void **at, struct err *e)
+{
+	struct family_place place;
+	uint64_t bytes;
+
+	if (check_storage(s, entry_of(s, p, &place), e) < 0)
+		return -1;
+	*at = find_bytes(s, p, &bytes);
+	if (*at)
+		map_will_need(*at, bytes);
+	return 0;
+}
+
+static void
+give_back_part(struct source *s, const struct source_part *p)
+{
+	uint64_t bytes;
+	const void *at = find_bytes(s, p, &bytes);
+
+	map_forget_part(at, bytes);
 }
 
 void
@@ -529,6 +581,8 @@ const struct source_kind source_hf = {
 	.open = open_directory,
 	.find = find_part,
 	.read = read_part,
+	.lend = lend_part,
+	.give_back = give_back_part,
 	.read_exact = read_exact,
 	.verify = verify,
 	.hash = header_hash,

@@ -431,6 +431,26 @@ read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
 	return 0;
 }
 
+/* Lends rows of the tall tensor: 1, 0 when it does not, -1 with the reason. */
+static int
+lend_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
+{
+	struct slice slice = { 2, { first, 0 }, { n, WIDE } };
+	const void *at;
+	float x;
+
+	if (ckpt_lend(c, "w", &slice, &at, e) < 0)
+		return -1;
+	if (!at)
+		return 0;
+	for (int64_t i = 0; i < n * WIDE; i++) {
+		memcpy(&x, (const char *)at + (size_t)i * sizeof x, sizeof x);
+		CHECK(x == (float)(first * WIDE + i));
+	}
+	ckpt_give_back(c, "w", &slice);
+	return 1;
+}
+
 /* Sealing accepts a consistent edit and refuses any other; the iteration of a directory is known.
  */
 static void
@@ -485,6 +505,9 @@ test_blocks(const char *save)
 	CHECK(strstr(e.msg,
 	    "/iter_0000002/pieces-00000.safetensors: the bytes of tensor 'w' are damaged: wrong "
 	    "checksum"));
+	CHECK(lend_rows(c, 0, 3, &e) == 1 && lend_rows(c, 4, 1, &e) == 1);
+	CHECK(lend_rows(c, 2, 2, &e) < 0 && lend_rows(c, 3, 1, &e) < 0);
+	CHECK(strstr(e.msg, "the bytes of tensor 'w' are damaged: wrong checksum"));
 	/* a second damaged block is found after the first */
 	CHECK(pwrite(fd, "xxx", 3,
 		  (off_t)(ckpt_at(c, 0)->piece[0].offset + 1 * CKPT_BLOCK_BYTES + 7)) == 3);
@@ -501,7 +524,7 @@ test_blocks(const char *save)
 	make_version_1(dir);
 	c = ckpt_open(dir, &e);
 	CHECK(!ckpt_sealed(c) && ckpt_check_share(c, 0, 2, &e) == 0 &&
-	    read_rows(c, 0, TALL, &e) == 0);
+	    lend_rows(c, 0, 1, &e) == 0 && read_rows(c, 0, TALL, &e) == 0);
 	CHECK(ckpt_verify_file(c, 0, &e) == 0);
 	ckpt_close(c);
 	snprintf(path, sizeof path, "%s/pieces-00000.safetensors", dir);

@@ -8,6 +8,7 @@
 #include "ckpt/resized.h"
 #include "ckpt/retold.h"
 #include "lib/base/io.h"
+#include "lib/base/prog.h"
 #include "tests/check.h"
 #include "tests/made_checkpoint.h"
 #include "tests/memory_limit.h"
@@ -16,6 +17,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct opt no_opts[] = { { .type = OPT_END_TYPE } };
@@ -319,6 +321,61 @@ test_changed(void)
 		free(t);
 		free(x);
 	}
+}
+
+/* The weights of a source, whatever comes of them. */
+static void
+read_all(struct source *s)
+{
+	struct source_tensor *t;
+	int n = source_tensors(s, &t);
+	double *x = mem_alloc(131 * 16, sizeof *x);
+	struct err e;
+
+	for (int i = 0; i < n; i++)
+		(void)source_read(s, &t[i].part, DTYPE_F64, x, &e);
+	free(x);
+	free(t);
+}
+
+/* A file that is cut after all of its sums were compared, so that only adding its numbers touches a
+ * page that is lost: one line, from whichever thread. */
+static void
+test_cut(void)
+{
+	static const char *const path[] = { "b", "shortened", NULL };
+	static const double weight[] = { 0.5, 0.5 };
+	const struct average_rule rule = { weight, DTYPE_NONE, -1 };
+	const struct derived_job job = job_of(&derived_averaged, &rule, path);
+	struct model_config c = tiny(2);
+	struct err e = { "" };
+	int status = 0;
+	char *said = NULL;
+	size_t len;
+	pid_t pid;
+
+	make("shortened", &c, 1, DTYPE_F32);
+	pid = fork();
+	if (pid == 0) {
+		struct derived *d = derived_open(&job, &e);
+
+		prog_begin("average");
+		read_all(&d->s);
+		if (!freopen("said", "w", stderr) ||
+		    truncate("shortened/iter_0000007/pieces-00000.safetensors", 0) < 0)
+			_exit(2);
+		read_all(&d->s);
+		_exit(0);
+	}
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	CHECK(io_read_file("said", 0, &said, &len, &e) == 0);
+	CHECK_STR(said,
+	    "average: shortened/iter_0000007/pieces-00000.safetensors: cannot be read any more: "
+	    "the file "
+	    "was cut short while it was in use, or its disk failed\n");
+	free(said);
+	io_remove_tree("shortened", NULL);
 }
 
 /* --- layers ----------------------------------------------------------------------------------- */
@@ -867,6 +924,7 @@ main(void)
 	test_memory();
 	test_refused();
 	test_changed();
+	test_cut();
 	test_layers();
 	test_zero_new();
 	test_patterns();
