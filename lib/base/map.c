@@ -17,7 +17,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { FEW_BYTES = 16 << 10, AROUND_BYTES = 64 << 10 /* of Linux: fault_around_bytes */ };
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+/* Linux maps at once what lies in one large page of the file cache, or in fault_around_bytes. */
+enum { FEW_BYTES = 16 << 10, AROUND_BYTES = 2 << 20 };
 
 /* Maps that are open. A handler walks the list while other threads open and close maps, so entries
  * are never freed, only reused; the entry that a handler reads belongs to a map that its thread is
@@ -71,8 +76,9 @@ entry_remove(struct map_entry *x)
 	pthread_mutex_unlock(&entries_lock);
 }
 
-const char *
-map_file(const void *address)
+/* The entry of the map that an address lies in, or NULL. */
+static const struct map_entry *
+entry_of(const void *address)
 {
 	uintptr_t at = (uintptr_t)address;
 
@@ -80,9 +86,17 @@ map_file(const void *address)
 		uintptr_t base = (uintptr_t)atomic_load(&x->base);
 
 		if (base && at >= base && at - base < x->size)
-			return x->path;
+			return x;
 	}
 	return NULL;
+}
+
+const char *
+map_file(const void *address)
+{
+	const struct map_entry *x = entry_of(address);
+
+	return x ? x->path : NULL;
 }
 
 /* The change of one file, if any. A file of the same size and time in its place is taken for a
@@ -180,6 +194,36 @@ map_forget_read(const struct map *m, const void *first, uint64_t bytes)
 		 before = offset < AROUND_BYTES ? offset : AROUND_BYTES;
 
 	map_forget_part((const unsigned char *)first - before, bytes + before);
+}
+
+void
+map_small_pages(const struct map *m)
+{
+	advise(m->base, m->size, MADV_NOHUGEPAGE);
+}
+
+/* Forgets the whole pages between two places. */
+static void
+forget_between(const unsigned char *from, const unsigned char *to)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+		  first = ((uintptr_t)from + page - 1) / page * page,
+		  end = (uintptr_t)to / page * page;
+
+	if (first < end)
+		advise((const void *)first, end - first, MADV_DONTNEED);
+}
+
+void
+map_keep(const void *first, uint64_t bytes, const void *keep, uint64_t kept)
+{
+	const struct map_entry *x = entry_of(first);
+	const unsigned char *base = x->base, *from = first, *at = keep, *to = from + bytes,
+			    *end = base + x->size;
+
+	advise(keep, kept, MADV_POPULATE_READ);
+	forget_between(from - base < AROUND_BYTES ? base : from - AROUND_BYTES, at);
+	forget_between(at + kept, end - to < AROUND_BYTES ? end : to + AROUND_BYTES);
 }
 
 void

@@ -31,6 +31,11 @@ void map_forget_part(const void *first, uint64_t bytes);
 /* The same of a range of a map, and of the pages before it: where one page is read the system maps
  * those around it, too, also of a part that was forgotten. */
 void map_forget_read(const struct map *m, const void *first, uint64_t bytes);
+/* Has the file mapped in pages of the usual size alone, so that any of them can be forgotten. */
+void map_small_pages(const struct map *m);
+/* Of bytes that lie inside one map, and of the pages before and after them: forgets all but a part
+ * that is kept, of which all pages are mapped first, so that reading them maps no others. */
+void map_keep(const void *first, uint64_t bytes, const void *keep, uint64_t kept);
 void map_close(struct map *m);
 /* The path of the open map that the address lies in, or NULL. For handlers of SIGBUS, the signal
  * for a mapped page that is lost: safe in a handler, in the thread that touched the page. */

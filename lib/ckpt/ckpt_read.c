@@ -41,6 +41,7 @@ file_bytes(struct ckpt *c, int file, struct err *e)
 		err_set(e, "%s: its size changed while the checkpoint was open", path);
 		return NULL;
 	}
+	map_small_pages(m);
 	return m->base;
 }
 
@@ -299,8 +300,7 @@ ckpt_lend(
 	     data + i * CKPT_BLOCK_BYTES < first + len; i++)
 		if (check_block(c, t, p, (int64_t)i, data, e) < 0)
 			return -1;
-	map_forget_read(&c->map[p->file], first, (uint64_t)(box - first));
-	map_forget_part(box + bytes, (uint64_t)(first + len - (box + bytes)));
+	map_keep(first, len, box, bytes);
 	*at = box;
 	return 0;
 }

@@ -428,6 +428,7 @@ safetensors_open(const char *path, struct err *e)
 		safetensors_close(s);
 		return NULL;
 	}
+	map_small_pages(&s->map);
 	return s;
 }
 

@@ -513,8 +513,10 @@ lend_part(struct source *s, const struct source_part *p, const void **at, struct
 	if (check_storage(s, entry_of(s, p, &place), e) < 0)
 		return -1;
 	*at = find_bytes(s, p, &bytes);
-	if (*at)
+	if (*at) {
 		map_will_need(*at, bytes);
+		map_keep(*at, bytes, *at, bytes);
+	}
 	return 0;
 }
 
