@@ -151,7 +151,10 @@ add_pieces(struct copy *c, const struct shards *shards, int k)
 	}
 }
 
-/* Reads a slab, while the disk begins with the next; runs in the thread that alone reads the
+/* Slabs that are asked of a disk before they are read: with one, it waits in between. */
+enum { AHEAD = 3 };
+
+/* Reads a slab, while the disk begins with the next ones; runs in the thread that alone reads the
  * source. */
 static int
 fill(void *ctx, int64_t i, void *buffer, struct err *e)
@@ -159,8 +162,8 @@ fill(void *ctx, int64_t i, void *buffer, struct err *e)
 	struct copy *c = ctx;
 	const struct source_part *p = &c->slabs.item[i];
 
-	if (i + 1 < c->slabs.count)
-		source_expect(c->src, p + 1);
+	for (int64_t k = i ? AHEAD : 1; k <= AHEAD && i + k < c->slabs.count; k++)
+		source_expect(c->src, p + k);
 	return source_read(c->src, p, dtype_of(c, p), buffer, e);
 }
 
