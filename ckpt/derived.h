@@ -146,7 +146,7 @@ struct derived_box {
 	bool lent; /* it is the source's, see source_lend */
 };
 enum {
-	DERIVED_ROOM = 32 << 20,  /* bytes that are read at once of all sources */
+	DERIVED_ROOM = 16 << 20,  /* bytes that are read at once of all sources */
 	DERIVED_STRETCH = 1 << 11 /* elements computed at once, of which many fit in a cache */
 };
 /* How many elements of every source are read at once. */
