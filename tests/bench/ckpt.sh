@@ -18,7 +18,7 @@ B=$(cd "$B" && pwd)
 PATH=$B:$PATH
 # shellcheck source=tests/bench/record
 . tests/bench/record
-dir=$(mktemp -d -p "$WHERE")
+dir=$(mktemp -d -p "$(cd "$WHERE" && pwd)")
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 what="$LAYERS layers of 8B"

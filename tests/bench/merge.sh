@@ -14,7 +14,7 @@ set -eu
 B=$(cd "$B" && pwd)
 # shellcheck source=tests/bench/record
 . tests/bench/record
-dir=$(mktemp -d -p "$WHERE")
+dir=$(mktemp -d -p "$(cd "$WHERE" && pwd)")
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 for i in 1 2; do

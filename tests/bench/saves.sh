@@ -10,7 +10,7 @@
 set -eu
 : "${B:=build}" "${WHERE:=.}"
 PATH=$(cd "$B" && pwd):$PATH
-dir=$(mktemp -d -p "$WHERE")
+dir=$(mktemp -d -p "$(cd "$WHERE" && pwd)")
 trap 'rm -rf "$dir"' EXIT
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 cd "$dir"

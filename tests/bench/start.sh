@@ -13,7 +13,7 @@ B=$(cd "$B" && pwd)
 ranks=${RANKS:-${gpus:-1}}
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_hwloc_base_binding_policy=none
-dir=$(mktemp -d -p "$WHERE")
+dir=$(mktemp -d -p "$(cd "$WHERE" && pwd)")
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 "$B/tests/bench/big_model" hf "$LAYERS"

@@ -11,7 +11,7 @@ set -eu
 : "${B:=build}" "${WHERE:=.}" "${ONLY:=}" "${ROWS:=44000}"
 B=$(cd "$B" && pwd)
 PATH=$B:$PATH
-dir=$(mktemp -d -p "$WHERE")
+dir=$(mktemp -d -p "$(cd "$WHERE" && pwd)")
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 
