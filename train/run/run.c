@@ -339,11 +339,12 @@ measure(struct run *r, struct err *err)
 	return comm_agree(COMM_HERE(r->e->groups.world), calibrate(r->e, r->c, err), err) ? -1 : 0;
 }
 
-/* Makes a claimed --save that of a run that continues from the checkpoint `at`. */
+/* Makes a claimed --save that of a run that continues from a checkpoint. */
 static int
-take_over(struct run *r, int64_t at, struct err *err)
+take_over(struct run *r, struct err *err)
 {
 	struct train_config *c = r->c;
+	int64_t at = r->at.iteration;
 
 	if (!r->lock || c->start != START_RESUME)
 		return 0;
@@ -365,7 +366,7 @@ open_outputs(struct run *r, struct err *err)
 		note("%s %s at iteration %lld",
 		    c->start == START_RESUME ? "resuming" : "weights from", c->weights_from,
 		    (long long)r->at.iteration);
-	if (take_over(r, r->at.iteration, err) < 0)
+	if (take_over(r, err) < 0)
 		return -1;
 	leave_begin();
 	leave_lost(r);
