@@ -27,7 +27,7 @@ for m in "$dir"/*.txt; do
 		echo "$name: its case does not find it: $(field case "$m")"
 		missed=$((missed + 1))
 	fi
-	if [ "$(field found "$m")" = case ]; then
+	if [ "$(field found "$m")" = case ] && [ -n "$(field case "$m")" ]; then
 		cases=$((cases + 1))
 		continue
 	fi
