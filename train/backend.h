@@ -98,6 +98,8 @@ struct backend {
 	int64_t max_experts;             /* that a router chooses among */
 	/* fewest rows for which a GEMM keeps its rate */
 	int64_t gemm_rows;
+	/* most rows of which linear_step is at least as fast as its parts */
+	int64_t step_rows;
 	/* Whether this host has a usable device now; fills why if not. */
 	bool (*available)(struct err *why);
 	/* Names the libraries that a device uses and whose versions may differ between hosts; they

@@ -27,6 +27,7 @@
 #include "train/op/gemm.h"
 #include "train/op/glu.h"
 #include "train/op/latent.h"
+#include "train/op/linear_step.h"
 #include "train/op/loss.h"
 #include "train/op/norm.h"
 #include "train/op/optim.h"

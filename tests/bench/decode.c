@@ -98,6 +98,32 @@ multiply(const struct token *t, struct tensor to, struct tensor x, struct tensor
 	t->r->st->ops->gemm(t->r->st, &g);
 }
 
+/* As layers do with few rows: a linear of what is normed, with its activation, or one on top of the
+ * residual. */
+static void
+step_normed(const struct token *t, struct tensor to, struct tensor weight, const struct weights *w)
+{
+	struct linear_step l = { .y = to,
+		.x = t->x,
+		.weight = weight,
+		.norm = {
+		    .y = t->normed, .x = t->x, .weight = w->norm, .rstd = t->rstd, .eps = 1e-5 } };
+
+	if (to.shape[1] != weight.shape[0]) {
+		l.product = t->up;
+		l.act = (struct act){ .kind = ACT_SWIGLU, .y = to, .x = t->up };
+	}
+	t->r->st->ops->linear_step(t->r->st, &l);
+}
+
+static void
+step_residual(const struct token *t, struct tensor x, struct tensor weight)
+{
+	t->r->st->ops->linear_step(t->r->st,
+	    &(struct linear_step){
+		.y = t->y, .x = x, .weight = weight, .residual = t->x, .product = t->branch });
+}
+
 static void
 attend(const struct token *t, const struct weights *w)
 {
@@ -144,6 +170,24 @@ add_and_norm(const struct token *t, const struct weights *w)
 	t->r->st->ops->residual_fwd(t->r->st, &s);
 }
 
+/* As run_layer, of few rows: norms and the activation are within the linears. */
+static void
+run_layer_joined(const struct token *t, const struct weights *w, unsigned bits)
+{
+	if (bits & 1U << PART_QKV)
+		step_normed(t, t->qkv, w->qkv, w);
+	if (bits & 1U << ROTATION)
+		rotate(t);
+	if (bits & 1U << ATTENTION)
+		attend(t, w);
+	if (bits & 1U << PROJECTION)
+		step_residual(t, t->out, w->projection);
+	if (bits & 1U << UP)
+		step_normed(t, t->act, w->up, w);
+	if (bits & 1U << DOWN)
+		step_residual(t, t->act, w->down);
+}
+
 /* Parts of a layer, by their bits. */
 static void
 run_layer(const struct token *t, const struct weights *w, unsigned bits)
@@ -172,9 +216,16 @@ run_layer(const struct token *t, const struct weights *w, unsigned bits)
 static void
 run_parts(const struct token *t, unsigned bits)
 {
+	bool joined = t->rows <= t->r->b->step_rows;
+
 	for (int i = 0; i < LAYERS; i++)
-		run_layer(t, &t->layer[i], bits);
-	if (bits & 1U << HEAD)
+		(joined ? run_layer_joined : run_layer)(t, &t->layer[i], bits);
+	if (joined && bits & 1U << HEAD)
+		add_and_norm(t, &t->layer[0]);
+	if (bits & 1U << HEAD && joined)
+		t->r->st->ops->linear_step(t->r->st,
+		    &(struct linear_step){ .y = t->logits, .x = t->normed, .weight = t->head });
+	else if (bits & 1U << HEAD)
 		multiply(t, t->logits, t->normed, t->head);
 }
 
@@ -277,7 +328,8 @@ measure(const struct backend *b, int rows)
 		rig_fail("no memory");
 	b->pin(r.d, host, bytes);
 	for (int i = 0; i < PARTS; i++)
-		print_parts(&t, parts[i].name, 1U << i, NULL);
+		if (rows > b->step_rows || (i != NORM && i != ACTIVATION))
+			print_parts(&t, parts[i].name, 1U << i, NULL);
 	print_parts(&t, "all but GEMMs",
 	    1U << ROTATION | 1U << ATTENTION | 1U << NORM | 1U << ACTIVATION, NULL);
 	print_parts(&t, "all", (1U << PARTS) - 1, NULL);

@@ -464,7 +464,8 @@
 	   "logits [s, v] of --tokens-file go here; with --generate of one prompt those that " \
 	   "chose each token") \
 	DO(INT, VALUE, "generate", generate, 1, NULL, \
-	   "print at most this many tokens after each prompt") \
+	   "print at most this many tokens after each prompt, and say at the end how many a " \
+	   "second were made") \
 	DO(STRING, PRESENCE, "prompt-file", prompt_file, "FILE", NULL, \
 	   "text to continue, - is standard input; empty: from the beginning of text", \
 	   .needs = "generate") \

@@ -400,6 +400,7 @@ const struct backend backend_cpu = {
 	.max_head_size = CPU_HEAD_MAX,
 	.max_norm = CPU_ROW_MAX,
 	.max_experts = CPU_SPAN,
+	.step_rows = 2,
 	.available = cpu_available,
 	.open = cpu_open,
 	.close = cpu_close,

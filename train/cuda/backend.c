@@ -550,6 +550,7 @@ const struct backend backend_cuda = {
 	.max_head_size = CU_HEAD_MAX,
 	.max_experts = CU_EXPERTS,
 	.gemm_rows = 1024,
+	.step_rows = 2,
 	.has_hopper_attention = cuda_has_hopper_attention,
 	.available = cuda_available,
 	.describe = cuda_describe,

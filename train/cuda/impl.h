@@ -78,10 +78,9 @@ int cu_capability(int index);
 struct gemm_cache *gemm_cache_new(struct device *d, struct err *e);
 void gemm_cache_free(struct gemm_cache *c);
 
-/* A GEMM of few rows by a matrix that is stored along the sum; whether it is one that the kernel
- * takes: of 16 bits or F32, without more than a bias. gemm_rows.cu */
-bool gemm_rows_takes(const struct gemm *g);
-void gemm_rows(struct stream *st, const struct gemm *g);
+/* A GEMM of few rows by a matrix that is stored along the sum, of 16 bits and without more than a
+ * bias; false, with nothing done, where it is another. gemm_rows.cu */
+bool gemm_rows(struct stream *st, const struct gemm *g);
 
 /* A GEMM of a real a by a b of 16 bits, without its epilogue. gemm_split.cu */
 void gemm_split(struct stream *st, const struct gemm *g);

@@ -461,7 +461,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 {
 	struct engine *e = s->e;
 	struct linear in = {
-		.x = norm_forward(l, s, x),
+		.x = *x,
 		.y = layer_buffer(l, s, ATTENTION_QKV),
 		.weight = engine_joined(e, false, l->block->layer, first_joined(e), ATTENTION_V),
 		.bias =
@@ -475,8 +475,17 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.bias = engine_weight(e, l->block->layer, ATTENTION_PROJ_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_PROJ) };
 
+	bool joined = linears_join(s) && !has_latents(s);
+
 	make_sinks(l, s);
-	if (has_latents(s)) {
+	if (!joined)
+		in.x = norm_forward(l, s, x);
+	if (joined) {
+		struct linear_step p = { .norm = norm_joined(l, s, &in.x) };
+
+		linear_step(s, &in, &p);
+		prepare(l, s, HEADS_ALL);
+	} else if (has_latents(s)) {
 		latent_forward(l, s, &att, &in.x);
 		keep_all(l, s, &att);
 		context->begin(s, &att);
@@ -492,8 +501,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	}
 	attend(l, s, &att);
 	proj.x = gated_output(l, s);
-	row_forward(s, &proj);
-	residual_forward(l, s, y, x);
+	branch_forward(l, s, &proj, y, x);
 }
 
 /* Whether the input of q, k and v is there before the backward pass. */
@@ -609,7 +617,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 /* The block's row for the engine. */
 static const enum use uses[] = { OP_attention_bwd, OP_attention_fwd, OP_attention_max,
 	OP_attention_step, OP_cast, OP_fill, OP_glu, OP_glu_grad, OP_latent_heads,
-	OP_latent_heads_grad, OP_norm_bwd, OP_norm_fwd, OP_rope, USES_END };
+	OP_latent_heads_grad, OP_linear_step, OP_norm_bwd, OP_norm_fwd, OP_rope, USES_END };
 
 const struct layer_kind layer_attention = { &block_attention, SITE_ATTENTION_OUT, forward, backward,
 	FP8_QKV, .uses = uses };

@@ -149,6 +149,29 @@ scatter_sums(struct step *s, const struct tensor *y)
 	sum_on(s, s->e->stream, y, &gathered);
 }
 
+bool
+linears_join(const struct step *s)
+{
+	const struct engine *e = s->e;
+	const struct train_shape *shape = &e->plan.shape;
+
+	return shape->kept_positions && shape->seq_length == 1 &&
+	    shape->micro_batch_size <= e->backend->step_rows && e->groups.tp->size == 1 &&
+	    !e->fp8 && e->plan.model.normalization == NORMALIZATION_RMSNORM;
+}
+
+void
+linear_step(struct step *s, const struct linear *l, const struct linear_step *p)
+{
+	struct linear_step o = *p;
+
+	o.y = l->y;
+	o.x = l->x;
+	o.weight = l->weight;
+	o.bias = l->bias;
+	s->e->ops->linear_step(s->e->stream, &o);
+}
+
 /* Sums are in F32 or wider whatever the storage. */
 void
 forward_gemm(struct step *s, const struct linear *l)
@@ -164,6 +187,8 @@ forward_gemm(struct step *s, const struct linear *l)
 
 	if (l->fp8)
 		fp8_forward(s, l);
+	else if (linears_join(s) && !l->pre.data)
+		linear_step(s, l, &(struct linear_step){ .y.data = NULL });
 	else
 		s->e->ops->gemm(s->e->stream, &g);
 }

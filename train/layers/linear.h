@@ -26,6 +26,13 @@ void weight_gradient(struct step *s, const struct linear_grad *g);
 void weight_gradient_of(
     struct step *s, const struct linear_grad *g, const struct position_range *rows);
 
+/* Whether linears of the pass are one operation with the norm before them and what comes after
+ * (train/op/linear_step.h): of few rows and the only tensor rank, in 16 bits or more, with RMSNorm.
+ * Each norm is taken where it is read then. */
+bool linears_join(const struct step *s);
+/* Such a linear, l->x being what p->norm is of, if it is set; p has what is joined to it. */
+void linear_step(struct step *s, const struct linear *l, const struct linear_step *p);
+
 /* Column parallel: y [T,out/t] = x W^T + bias with x [R,in]; W [out/t,in]. */
 void column_forward(struct step *s, const struct linear *l);
 /* dx [R,in], summed over tensor ranks; g->x becomes whole, for weight_gradient. begin comes before

@@ -97,19 +97,44 @@ activate(const struct layer *l, struct step *s, struct linear *down)
 	e->ops->act_fwd(e->stream, &a);
 }
 
+/* As project_up and activate, with the norm of x before them. */
+static void
+up_step(const struct layer *l, struct step *s, const struct tensor *x)
+{
+	struct engine *e = s->e;
+	struct linear up = { .x = *x,
+		.y = layer_buffer(l, s, MLP_ACT_OUT),
+		.weight = engine_joined(e, false, l->block->layer, fc1(e), MLP_UP),
+		.bias = engine_joined(e, false, l->block->layer, fc1_bias(e), MLP_UP_BIAS) };
+	struct linear_step p = { .norm = norm_joined(l, s, &up.x),
+		.product = layer_buffer(l, s, MLP_FC1_OUT) };
+
+	p.act = (struct act){ .kind = (enum act_kind)e->plan.model.activation,
+		.y = up.y,
+		.x = p.product,
+		.gate = layer_gate(e) };
+	linear_step(s, &up, &p);
+}
+
 /* Saves the up projection's output and the activation's, unless the backward pass recomputes them.
  * One sum over the tensor group, in row_forward. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor normed = norm_forward(l, s, x);
+	struct tensor normed;
 	struct linear down = { .x = layer_buffer(l, s, MLP_ACT_OUT),
 		.y = norm_branch(l, s),
 		.weight = engine_weight(e, l->block->layer, MLP_DOWN),
 		.bias = engine_weight(e, l->block->layer, MLP_DOWN_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_FC2) };
 
+	if (linears_join(s)) {
+		up_step(l, s, x);
+		branch_forward(l, s, &down, y, x);
+		return;
+	}
+	normed = norm_forward(l, s, x);
 	project_up(l, s, &normed);
 	/* Recomputed only for the backward pass, which recomputes the activation itself. */
 	if (!y->data && !l->block->post && is_recomputed(e, MLP_ACT_OUT))
@@ -117,11 +142,12 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	activate(l, s, &down);
 	if (!y->data && !l->block->post)
 		return;
-	row_forward(s, &down);
-	if (y->data)
-		residual_forward(l, s, y, x);
-	else
+	if (y->data) {
+		branch_forward(l, s, &down, y, x);
+	} else {
+		row_forward(s, &down);
 		norm_branch_forward(l, s);
+	}
 }
 
 /* The gradient at the activation's input and the activation go into 8 bits, for the three GEMMs
@@ -235,7 +261,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	finish(l, s, &in, &flow);
 }
 
-static const enum use uses[] = { OP_act_bwd, OP_act_fwd, USES_END };
+static const enum use uses[] = { OP_act_bwd, OP_act_fwd, OP_linear_step, USES_END };
 
 const struct layer_kind layer_mlp = { &block_mlp, SITE_MLP_OUT, forward, backward, FP8_FC1,
 	.uses = uses };

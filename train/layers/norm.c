@@ -8,6 +8,7 @@
  */
 #include "train/layers/fp8.h"
 #include "train/layers/layer.h"
+#include "train/layers/linear.h"
 #include "train/layers/norm.h"
 
 /* Where the weights of one of the layer's norms are. */
@@ -115,9 +116,16 @@ norm_forward(const struct layer *l, struct step *s, const struct tensor *x)
 	if (!l->block->norm)
 		return in;
 	n = norm_of(l, s, &in);
-	if (!l->block->norm_taken)
+	if (!l->block->norm_taken || linears_join(s))
 		s->e->ops->norm_fwd(s->e->stream, &n);
 	return output_of(&n);
+}
+
+struct norm
+norm_joined(const struct layer *l, struct step *s, struct tensor *x)
+{
+	*x = read_by(l, s, x);
+	return l->block->norm ? norm_of(l, s, x) : (struct norm){ .y.data = NULL };
 }
 
 /* Writes the statistics again, with the same bits. */

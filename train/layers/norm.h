@@ -12,6 +12,9 @@ void norm_take(const struct layer *l, struct step *s, const struct tensor *x);
 /* The same, unless the layer before has done so. Returns the buffer; where the norm is made in 8
  * bits and has none, the copy that the linear reads. */
 struct tensor norm_forward(const struct layer *l, struct step *s, const struct tensor *x);
+/* The norm for a linear that takes it by itself, in a pass whose linears_join; none without one. x
+ * becomes what it is of, or what is read. */
+struct norm norm_joined(const struct layer *l, struct step *s, struct tensor *x);
 /* The output of the norm in the backward pass: as saved, or recomputed; in 8 bits, recomputed for
  * the forward GEMM or, transposed, for the weight's gradient. In 16 bits it is the same for
  * both, and need not be asked for twice. */

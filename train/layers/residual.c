@@ -69,9 +69,26 @@ residual_forward(
 
 	norm_branch_forward(l, s);
 	r.x = multiplied(s, &r.x, &r.x);
-	if (l->norm_after)
+	if (l->norm_after && !linears_join(s))
 		r.norm = norm_of(l->norm_after, s, y);
 	e->ops->residual_fwd(e->stream, &r);
+}
+
+/* The last linear of a branch, in one operation with the sum where nothing is between them. */
+void
+branch_forward(const struct layer *l, struct step *s, const struct linear *last,
+    const struct tensor *y, const struct tensor *x)
+{
+	struct linear joined = *last;
+
+	if (linears_join(s) && !l->block->post && !(s->e->plan.model.residual_multiplier > 0)) {
+		joined.y = *y;
+		linear_step(
+		    s, &joined, &(struct linear_step){ .residual = *x, .product = last->y });
+		return;
+	}
+	row_forward(s, last);
+	residual_forward(l, s, y, x);
 }
 
 /* What tensor ranks exchange and GEMMs read is act, of whichever type the stream is. */

@@ -47,7 +47,9 @@ struct attention_max {
 };
 
 /* Attention of the next position of each sample to itself and to all before it, whose keys and
- * values are kept, position by position; its own are put beside them. */
+ * values are kept, position by position; its own are put beside them. What is kept of those before,
+ * first and position are read while earlier operations may still be under way, so none of these
+ * makes them: the pass over the position before has ended. */
 struct attention_step {
 	struct attention fwd; /* of S = K = 1: k and v are those of the new position; first is as
 			       * there, and may be any position up to that one */

@@ -7,6 +7,7 @@
  * was chosen. Without kept keys each pass is over all positions. What is chosen goes to all ranks,
  * so each of them knows where every text ends. How likely it was is computed beside the next pass.
  */
+#include "lib/base/clock.h"
 #include "lib/base/int64.h"
 #include "lib/base/mem.h"
 #include "lib/base/pool.h"
@@ -38,6 +39,8 @@ struct generator {
 	struct replay *replay;      /* of passes over one position */
 	const struct forward *pass; /* the one that they choose after */
 	int64_t taken, printed;     /* requests */
+	int64_t tokens;             /* that passes after those over prompts have made, */
+	double seconds;             /* in so long */
 	struct str kept_logits;     /* of --logits-file, [choices, v] */
 };
 
@@ -221,6 +224,7 @@ choose_all(struct generator *g, struct forward *f, struct err *err)
 			return forward_not_finite(f, "the logits of the next token");
 		if (request_add(g->r, q, (int64_t)g->chosen[i], err) < 0)
 			return -1;
+		g->tokens++;
 		more |= !q->done;
 	}
 	return more;
@@ -277,9 +281,11 @@ run_next(struct generator *g, struct forward *f, int64_t end, struct err *err)
 static int
 run_groups(struct generator *g, int64_t longest, struct err *err)
 {
-	int64_t end = pass_prompts(g, longest);
+	int64_t end = pass_prompts(g, longest), tokens = g->tokens;
 	int rc = choose_all(g, &g->prompts, err);
+	double since = clock_seconds();
 
+	g->tokens = tokens;
 	while (rc == 1 && !g->e->decoder)
 		rc = run_next(g, &g->prompts, end, err);
 	for (; rc == 1; end++) {
@@ -288,6 +294,7 @@ run_groups(struct generator *g, int64_t longest, struct err *err)
 	}
 	if (rc == 0)
 		weigh_all(g);
+	g->seconds += clock_seconds() - since;
 	return rc;
 }
 
@@ -431,6 +438,9 @@ generate(struct engine *e, struct requests *r, int num_threads, struct err *err)
 	}
 	if (rc == 0)
 		rc = write_logits(&g, err);
+	if (rc == 0 && e->rank == 0 && g.tokens > 0)
+		note("%lld tokens in %.2f s after the passes over prompts: %.0f tokens/s",
+		    (long long)g.tokens, g.seconds, (double)g.tokens / g.seconds);
 	generator_release(&g);
 	return rc == 0 && requests_lengths(r).count < r->count ? EXIT_FAILED : rc;
 }

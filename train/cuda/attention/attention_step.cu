@@ -12,14 +12,20 @@
 #include "train/cuda/early.cuh"
 
 enum {
-	SPAN = 512, /* positions of a block, where the workspace holds the sums of so many blocks */
+	SPAN = 256, /* positions of a block, where the workspace holds the sums of so many blocks */
 	/* heads of a block, where groups have a multiple of so many, and blocks of one head would
 	 * be more than so many for each multiprocessor: fewer end sooner where each has less to do
 	 */
 	SHARERS = 4,
 	CROWD = 4,
 	WARPS = CU_THREADS / 32,
-	AT_A_TIME = 4 /* keys that a team asks for before it multiplies */
+	SPANS = 8 /* that are joined at a time */
+};
+
+/* Keys that a team asks for before it multiplies, in a block of R heads: as many as there are
+ * registers for; and blocks of a multiprocessor at once. */
+template <int N, int R> struct at_a_time {
+	enum { KEYS = N > 1 && R == 1 ? 8 : 4, BLOCKS = N > 4 ? 2 : 1 };
 };
 
 struct step_call {
@@ -42,6 +48,16 @@ template <int N> struct found {
 	float max, sum, sums[lane_packs<N>::COUNT][N];
 };
 
+/* A pack of zeros, by words. */
+template <typename T, int N>
+static __device__ inline void
+clear(pack<T, N> &p)
+{
+	const uint4 none = make_uint4(0, 0, 0, 0);
+
+	move<T, N>(&p, &none);
+}
+
 /* The lane's packs of a row of a head; zeros beyond its columns. */
 template <typename T, int N>
 static __device__ inline void
@@ -51,22 +67,26 @@ hold_row(pack<T, N> (&to)[lane_packs<N>::COUNT], const T *row, int columns, int 
 	for (int p = 0; p < lane_packs<N>::COUNT; p++) {
 		int at = (lane + p * lanes) * N;
 
-		to[p] = {};
+		clear(to[p]);
 		if (at < columns)
-			to[p] = fetch<T, N>(row + at);
+			move<T, N>(&to[p], row + at);
 	}
 }
 
-/* The scores of a head's query with AT_A_TIME keys; -inf of keys from `end` on. */
-template <typename T, int N>
+/* The scores of a head's query with K keys; -inf of keys that are not among those left. */
+template <typename T, int N, int K>
 static __device__ inline void
-score_keys(const struct step_call &c, const float (&q)[lane_packs<N>::COUNT][N],
-    const pack<T, N> (&k)[AT_A_TIME][lane_packs<N>::COUNT], float (&s)[AT_A_TIME], int left)
+score_keys(const struct step_call &c, const pack<T, N> (&query)[lane_packs<N>::COUNT],
+    const pack<T, N> (&k)[K][lane_packs<N>::COUNT], float (&s)[K], int left)
 {
 	int teams = CU_THREADS / c.lanes;
+	float q[lane_packs<N>::COUNT][N];
 
 #pragma unroll
-	for (int u = 0; u < AT_A_TIME; u++) {
+	for (int p = 0; p < lane_packs<N>::COUNT; p++)
+		unpack(q[p], query[p]);
+#pragma unroll
+	for (int u = 0; u < K; u++) {
 		float x = 0;
 
 #pragma unroll
@@ -88,15 +108,14 @@ score_keys(const struct step_call &c, const float (&q)[lane_packs<N>::COUNT][N],
 
 /* Keys with these scores join what a team has found. One that has seen no key keeps the maximum
  * -inf, which nothing is subtracted from. */
-template <typename T, int N>
+template <typename T, int N, int K>
 static __device__ inline void
-join_keys(struct found<N> &f, const float (&s)[AT_A_TIME],
-    const pack<T, N> (&v)[AT_A_TIME][lane_packs<N>::COUNT])
+join_keys(struct found<N> &f, const float (&s)[K], const pack<T, N> (&v)[K][lane_packs<N>::COUNT])
 {
-	float max = f.max, factor, weight[AT_A_TIME];
+	float max = f.max, factor, weight[K];
 
 #pragma unroll
-	for (int u = 0; u < AT_A_TIME; u++)
+	for (int u = 0; u < K; u++)
 		max = fmaxf(max, s[u]);
 	if (max == -INFINITY)
 		return;
@@ -104,7 +123,7 @@ join_keys(struct found<N> &f, const float (&s)[AT_A_TIME],
 	f.max = max;
 	f.sum *= factor;
 #pragma unroll
-	for (int u = 0; u < AT_A_TIME; u++) {
+	for (int u = 0; u < K; u++) {
 		weight[u] = expf(s[u] - max);
 		f.sum += weight[u];
 	}
@@ -114,7 +133,7 @@ join_keys(struct found<N> &f, const float (&s)[AT_A_TIME],
 		for (int i = 0; i < N; i++)
 			f.sums[p][i] *= factor;
 #pragma unroll
-		for (int u = 0; u < AT_A_TIME; u++) {
+		for (int u = 0; u < K; u++) {
 			float value[N];
 
 			unpack(value, v[u][p]);
@@ -125,60 +144,86 @@ join_keys(struct found<N> &f, const float (&s)[AT_A_TIME],
 	}
 }
 
-/* A team's keys of [begin, end), of the group; the last position's are where they were made. */
+/* Some of a team's keys, and the values beside them. */
+template <typename T, int N, int K> struct kept_keys {
+	pack<T, N> k[K][lane_packs<N>::COUNT], v[K][lane_packs<N>::COUNT];
+};
+
+/* Asks for a team's keys from `at` on, before `end`; the others are zeros. */
+template <typename T, int N, int K>
+static __device__ inline void
+ask_keys(const struct step_call &c, struct kept_keys<T, N, K> &x, int at, int end, int group)
+{
+	int lane = threadIdx.x % c.lanes, teams = CU_THREADS / c.lanes;
+
+	at += threadIdx.x / c.lanes;
+#pragma unroll
+	for (int u = 0; u < K; u++, at += teams) {
+		hold_row<T, N>(x.k[u], head_row<T>(c.a, c.keys, at, group),
+		    at < end ? (int)c.keys.shape[1] : 0, lane, c.lanes);
+		hold_row<T, N>(x.v[u], head_row<T>(c.a, c.values, at, group),
+		    at < end ? (int)c.values.shape[1] : 0, lane, c.lanes);
+	}
+}
+
+/* The new position's are where they were made, if it is one of them. */
+template <typename T, int N, int K>
+static __device__ inline void
+take_own(const struct step_call &c, struct kept_keys<T, N, K> &x, int at, int position, int group)
+{
+	int lane = threadIdx.x % c.lanes, teams = CU_THREADS / c.lanes;
+
+	at += threadIdx.x / c.lanes;
+#pragma unroll
+	for (int u = 0; u < K; u++, at += teams) {
+		if (at != position)
+			continue;
+		hold_row<T, N>(
+		    x.k[u], head_row<T>(c.a, c.a.k, 0, group), (int)c.keys.shape[1], lane, c.lanes);
+		hold_row<T, N>(x.v[u], head_row<T>(c.a, c.a.v, 0, group), (int)c.values.shape[1],
+		    lane, c.lanes);
+	}
+}
+
+/* What R heads of a group find among the keys of [begin, end). Those of earlier passes are there
+ * already while the kernels before this one are still running, so the first are asked for then. */
 template <typename T, int N, int R>
 static __device__ inline void
 see_keys(const struct step_call &c, struct found<N> (&f)[R], int begin, int end, int head)
 {
+	enum { K = at_a_time<N, R>::KEYS };
 	int lane = threadIdx.x % c.lanes, teams = CU_THREADS / c.lanes,
 	    team = threadIdx.x / c.lanes, group = head * c.a.g / c.a.n,
-	    position = position_at(c.position);
-	float q[R][lane_packs<N>::COUNT][N];
+	    position = position_at(c.position), kept = min(end, position);
+	pack<T, N> q[R][lane_packs<N>::COUNT];
+	struct kept_keys<T, N, K> x;
 
+	ask_keys<T, N, K>(c, x, begin, kept, group);
+	await_previous();
 #pragma unroll
 	for (int r = 0; r < R; r++) {
-		pack<T, N> row[lane_packs<N>::COUNT];
-
 		hold_row<T, N>(
-		    row, head_row<T>(c.a, c.a.q, 0, head + r), (int)c.a.q.shape[1], lane, c.lanes);
-#pragma unroll
-		for (int p = 0; p < lane_packs<N>::COUNT; p++)
-			unpack(q[r][p], row[p]);
+		    q[r], head_row<T>(c.a, c.a.q, 0, head + r), (int)c.a.q.shape[1], lane, c.lanes);
 		f[r] = {};
 		f[r].max = -INFINITY;
 	}
-	for (int at = begin; at < end; at += AT_A_TIME * teams) {
-		pack<T, N> k[AT_A_TIME][lane_packs<N>::COUNT], v[AT_A_TIME][lane_packs<N>::COUNT];
-
-#pragma unroll
-		for (int u = 0; u < AT_A_TIME; u++) {
-			int key = at + team + u * teams;
-			bool own = key == position;
-			int columns = key < end ? (int)c.keys.shape[1] : 0,
-			    wide = key < end ? (int)c.values.shape[1] : 0;
-
-			hold_row<T, N>(k[u],
-			    own ? head_row<T>(c.a, c.a.k, 0, group)
-				: head_row<T>(c.a, c.keys, key, group),
-			    columns, lane, c.lanes);
-			hold_row<T, N>(v[u],
-			    own ? head_row<T>(c.a, c.a.v, 0, group)
-				: head_row<T>(c.a, c.values, key, group),
-			    wide, lane, c.lanes);
-		}
+	for (int at = begin; at < end; at += K * teams) {
+		if (at > begin)
+			ask_keys<T, N, K>(c, x, at, kept, group);
+		take_own<T, N, K>(c, x, at, position, group);
 #pragma unroll
 		for (int r = 0; r < R; r++) {
-			float s[AT_A_TIME];
+			float s[K];
 
-			score_keys<T, N>(c, q[r], k, s, end - at - team);
-			join_keys<T, N>(f[r], s, v);
+			score_keys<T, N, K>(c, q[r], x.k, s, end - at - team);
+			join_keys<T, N, K>(f[r], s, x.v);
 		}
 	}
 }
 
-/* Shared by the warps of a block. */
-template <int N> struct shared_sums {
-	float max[WARPS], sum[WARPS], sums[CU_THREADS * lane_packs<N>::COUNT * N];
+/* Shared by the warps of a block of R heads. */
+template <int N, int R> struct shared_sums {
+	float max[R][WARPS], sum[R][WARPS], sums[R][CU_THREADS * lane_packs<N>::COUNT * N];
 };
 
 /* The end of a head whose largest score is max: its output and log-sum-exp, or its part of them. */
@@ -220,35 +265,41 @@ join_warp(struct found<N> &f, int lanes)
 	}
 }
 
-/* What all warps have found for a head. */
-template <typename T, int N>
+/* Puts what a warp has found for head r where the others see it, by the largest score of all. */
+template <int N, int R>
 static __device__ inline void
-join_warps(
-    const struct step_call &c, struct shared_sums<N> &all, const struct found<N> &f, int head)
+share_found(struct shared_sums<N, R> &all, struct found<N> &f, int lanes, int r)
 {
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32,
-	    width = c.lanes * lane_packs<N>::COUNT * N;
-	float max = -INFINITY, sum = 0, factor, *part;
+	    width = lanes * lane_packs<N>::COUNT * N;
+	float max = -INFINITY, factor;
 
-	__syncthreads();
-	all.max[warp] = f.max;
-	__syncthreads();
 #pragma unroll
 	for (int i = 0; i < WARPS; i++)
-		max = fmaxf(max, all.max[i]);
+		max = fmaxf(max, all.max[r][i]);
 	factor = f.max == -INFINITY ? 0 : expf(f.max - max);
-	all.sum[warp] = f.sum * factor;
+	f.max = max;
+	all.sum[r][warp] = f.sum * factor;
 #pragma unroll
 	for (int p = 0; p < lane_packs<N>::COUNT; p++)
 #pragma unroll
 		for (int i = 0; i < N; i++)
-			if (lane < c.lanes)
-				all.sums[warp * width + (lane + p * c.lanes) * N + i] =
+			if (lane < lanes)
+				all.sums[r][warp * width + (lane + p * lanes) * N + i] =
 				    f.sums[p][i] * factor;
-	__syncthreads();
+}
+
+/* The output of head r of a block, whose largest score is max, or its part of it. */
+template <typename T, int N, int R>
+static __device__ inline void
+put_head(const struct step_call &c, const struct shared_sums<N, R> &all, float max, int head, int r)
+{
+	int width = c.lanes * lane_packs<N>::COUNT * N;
+	float sum = 0, factor, *part;
+
 #pragma unroll
 	for (int i = 0; i < WARPS; i++)
-		sum += all.sum[i];
+		sum += all.sum[r][i];
 	if (!writes_part(c, head, max, sum, &part)) {
 		float lse = finish_row(c.a, head, max, 1, sum, factor);
 
@@ -260,12 +311,33 @@ join_warps(
 
 #pragma unroll
 		for (int w = 0; w < WARPS; w++)
-			x += all.sums[w * width + i];
+			x += all.sums[r][w * width + i];
 		if (c.parts)
 			part[2 + i] = x;
 		else
 			put(head_row<T>(c.a, c.a.out, 0, head) + i, x * factor);
 	}
+}
+
+/* What all warps have found for the heads of a block. */
+template <typename T, int N, int R>
+static __device__ inline void
+join_warps(
+    const struct step_call &c, struct shared_sums<N, R> &all, struct found<N> (&f)[R], int head)
+{
+#pragma unroll
+	for (int r = 0; r < R; r++) {
+		join_warp(f[r], c.lanes);
+		all.max[r][threadIdx.x / 32] = f[r].max;
+	}
+	__syncthreads();
+#pragma unroll
+	for (int r = 0; r < R; r++)
+		share_found<N, R>(all, f[r], c.lanes, r);
+	__syncthreads();
+#pragma unroll
+	for (int r = 0; r < R; r++)
+		put_head<T, N, R>(c, all, f[r].max, head + r, r);
 }
 
 /* The new key and value are put beside the others, by the block of the group's first heads. */
@@ -285,60 +357,69 @@ keep_own(const struct step_call &c, int head)
 		    head_row<T>(c.a, c.a.v, 0, group)[i];
 }
 
-/* R heads of a group. */
+/* R heads of a group. Positions and beginnings of documents are not made by kernels. */
 template <typename T, int N, int R>
 static __global__ void
-__launch_bounds__(CU_THREADS) step_kernel(const struct step_call c)
+__launch_bounds__(CU_THREADS, at_a_time<N, R>::BLOCKS) step_kernel(const struct step_call c)
 {
-	__shared__ struct shared_sums<N> all;
-	int64_t position, first, from = blockIdx.y * c.span;
+	__shared__ struct shared_sums<N, R> all;
+	int64_t position = position_at(c.position), first = document_start(c.a, 0),
+		from = blockIdx.y * c.span;
 	struct found<N> f[R];
 	int head = blockIdx.x * R;
 
 	let_next_begin();
-	await_previous();
-	position = position_at(c.position);
-	first = document_start(c.a, 0);
 	if (from > position)
 		return;
 	if (c.a.window > 0)
 		first = max(first, position - c.a.window + 1);
-	keep_own<T>(c, head);
 	see_keys<T, N, R>(c, f, (int)max(first, from), (int)min(position + 1, from + c.span), head);
-#pragma unroll
-	for (int r = 0; r < R; r++) {
-		join_warp(f[r], c.lanes);
-		join_warps<T, N>(c, all, f[r], head + r);
-	}
+	join_warps<T, N, R>(c, all, f, head);
+	keep_own<T>(c, head);
 }
 
-/* The spans of a head; blockIdx.z is the sample. */
+/* Of a head, whose columns each have a thread, what the spans that are used have found; SPANS of
+ * them are asked for at once. blockIdx.z is the sample. */
 template <typename T>
 static __global__ void
 __launch_bounds__(CU_THREADS) join_kernel(const struct step_call c, int spans)
 {
-	int head = blockIdx.x, used;
-	int64_t step = c.values.shape[1] + 2;
-	const float *part = c.parts + ((int64_t)blockIdx.z * c.a.n + head) * spans * step;
-	float max = -INFINITY, sum = 0, factor, lse;
+	int head = blockIdx.x, k = threadIdx.x, width = (int)c.values.shape[1],
+	    used = position_at(c.position) / (int)c.span + 1;
+	const float *part = c.parts + ((int64_t)blockIdx.z * c.a.n + head) * spans * (width + 2);
+	float max = -INFINITY, sum = 0, x = 0, factor, lse;
 
 	let_next_begin();
 	await_previous();
-	used = (int)(position_at(c.position) / c.span) + 1;
-	for (int i = 0; i < used; i++)
-		max = fmaxf(max, part[i * step]);
-	for (int i = 0; i < used; i++)
-		sum += part[i * step + 1] * expf(part[i * step] - max);
-	lse = finish_row(c.a, head, max, 1, sum, factor);
-	if (threadIdx.x == 0)
-		*statistic(c.a, c.a.lse, 0, head) = lse;
-	for (int k = threadIdx.x; k < c.values.shape[1]; k += CU_THREADS) {
-		float x = 0;
+	for (int i = 0; i < used; i += SPANS, part += SPANS * (width + 2)) {
+		float most[SPANS], sums[SPANS], value[SPANS], before = max;
 
-		for (int i = 0; i < used; i++)
-			x += part[i * step + 2 + k] * expf(part[i * step] - max);
-		put(head_row<T>(c.a, c.a.out, 0, head) + k, x * factor);
+#pragma unroll
+		for (int u = 0; u < SPANS; u++) {
+			const float *of = part + (i + u < used ? u : 0) * (width + 2);
+
+			most[u] = i + u < used ? of[0] : -INFINITY;
+			sums[u] = of[1];
+			value[u] = k < width ? of[2 + k] : 0;
+		}
+#pragma unroll
+		for (int u = 0; u < SPANS; u++)
+			max = fmaxf(max, most[u]);
+		if (max == -INFINITY)
+			continue;
+		sum *= expf(before - max);
+		x *= expf(before - max);
+#pragma unroll
+		for (int u = 0; u < SPANS; u++) {
+			sum += sums[u] * expf(most[u] - max);
+			x += value[u] * expf(most[u] - max);
+		}
 	}
+	lse = finish_row(c.a, head, max, 1, sum, factor);
+	if (k == 0)
+		*statistic(c.a, c.a.lse, 0, head) = lse;
+	if (k < width)
+		put(head_row<T>(c.a, c.a.out, 0, head) + k, x * factor);
 }
 
 /* Whether rows and heads begin at whole packs. */
@@ -373,24 +454,25 @@ launch(struct stream *st, struct step_call *c, unsigned spans)
 	dim3 grid((unsigned)(c->a.n / (shared ? (int)SHARERS : 1)), spans, (unsigned)c->a.b);
 
 	c->lanes = lanes_for(c, wide ? (int)N : 1);
-	cu_launch_small_early(st,
+	cu_launch_early(st,
 	    shared     ? step_kernel<T, N, SHARERS>
 		: wide ? step_kernel<T, N, 1>
 		       : step_kernel<T, 1, 1>,
 	    { grid, CU_THREADS, 0 }, *c);
 	if (c->parts)
-		cu_launch_small_early(st, join_kernel<T>,
+		cu_launch_early(st, join_kernel<T>,
 		    { dim3((unsigned)c->a.n, 1, (unsigned)c->a.b), CU_THREADS, 0 }, *c, (int)spans);
 }
 
-/* How many spans there is room for, which sets the span. */
+/* How many spans there is room for, and blocks of use, which sets the span. */
 static int64_t
 take_spans(struct stream *st, struct step_call *c, int64_t positions)
 {
 	int64_t part = c->a.b * c->a.n * (c->values.shape[1] + 2) * (int64_t)sizeof(float), spans;
 
 	c->span = SPAN;
-	while ((spans = int64_div_up(positions, c->span)) > 1 && spans * part > CU_WORKSPACE)
+	while ((spans = int64_div_up(positions, c->span)) > 1 &&
+	    (spans * part > CU_WORKSPACE || spans * c->a.b * c->a.n > CROWD * st->device->num_sms))
 		c->span *= 2;
 	if (spans > 1)
 		c->parts = (float *)cu_workspace(st);

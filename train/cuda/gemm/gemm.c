@@ -302,10 +302,8 @@ cuda_gemm(struct stream *st, const struct gemm *g)
 			sum_dbias(st, g);
 		return;
 	}
-	if (gemm_rows_takes(g)) {
-		gemm_rows(st, g);
+	if (gemm_rows(st, g))
 		return;
-	}
 	at = find_plan(st, g);
 	if (at < 0)
 		return;

@@ -3,191 +3,484 @@
  *
  * The time is that of reading the matrix, which leaves the cache before anything else does. There
  * are as many blocks as are on the GPU at once. A warp goes through some rows of the matrix, each a
- * column of the result, and asks for several packs of each before it multiplies the first; those of
- * the few rows are in the caches. Sums are in F32: of a lane in the order of its packs, then over
- * the lanes. Where the GPU lets a kernel begin before the one before it has ended, some of the
- * matrix goes into the cache meanwhile.
+ * column of the result, and asks for several packs of each before it multiplies the first; the few
+ * rows are in shared memory. Where the matrix is constant, the first of its packs are asked for
+ * while the kernel before is still running: a block begins as soon as one of that kernel has ended,
+ * and memory is read without a pause. Sums are in F32: of a lane in the order of its packs, then
+ * over the lanes.
+ *
+ * What stands around a linear layer costs a kernel each, which takes as long as a tenth of the
+ * matrix: so a norm is taken here, by each block, which weighs the rows as it puts them in shared
+ * memory and divides the sums at the end. A gated activation is taken by the warp that has both its
+ * columns, and a residual is added to what would be stored.
  */
+#include "train/cuda/act.cuh"
 #include "train/cuda/early.cuh"
 
 enum {
-	ROWS_MAX = 4,
-	COLUMNS = 2, /* of a warp, where there are enough for all multiprocessors; or 1 */
-	AHEAD = 16,  /* packs of a lane that are asked for at once */
+	ROWS_MAX = 2,
 	WARPS = CU_THREADS / 32,
-	RESIDENT = 2, /* blocks of a multiprocessor at once */
-	EARLY = 1024  /* bytes of a row that are fetched before the sums begin */
+	SHARED_OWN = 1 << 10 /* bytes of a block's shared memory that are not rows */
 };
 
-/* A pack that is read once, by one lane of the GPU: what else is in the cache stays there. */
-template <typename T, int N>
-static __device__ inline pack<T, N>
-fetch_once(const T *p)
+/* c = alpha a b^T + bias; or, joined to it: a normed by its own rows, act of gate and up, which are
+ * the halves of b, or c on top of a residual. */
+struct rows_call {
+	struct tensor c, a, b, bias, norm, residual;
+	float alpha, eps, shift; /* eps and shift of the norm */
+	struct act_curve act;
+	bool constant; /* b is not made by kernels that may still be running */
+};
+
+/* How a warp goes through b: rows at a time, packs of each that a lane asks for at once, and blocks
+ * of a multiprocessor, by the registers that this takes. */
+struct two_rows {
+	enum { ROWS = 2, AHEAD = 8, BLOCKS = 2 };
+};
+struct long_row {
+	enum { ROWS = 1, AHEAD = 16, BLOCKS = 2 };
+};
+struct short_row {
+	enum { ROWS = 1, AHEAD = 8, BLOCKS = 3 };
+};
+
+/* Packs of a lane. */
+template <typename W> struct packs {
+	uint4 of[W::ROWS][W::AHEAD];
+};
+
+/* The rows of a as they are multiplied, in shared memory: [M, packs of a row]; and of each warp the
+ * sums of the squares of what it has put there. */
+template <typename T, int M> struct few_rows {
+	pack<T, full<T>::width> *of;
+	float (*squares)[M];
+	int count;
+};
+
+/* 16 bytes that are read once, by one lane of the GPU: what else is in the cache stays there. Zeros
+ * where they are not present, without a branch, which loads would not be under way together by. */
+static __device__ inline uint4
+fetch_once(const void *p, bool present)
 {
-	pack<T, N> v;
 	uint4 w;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 	uint64_t first;
 
 	asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
-	asm volatile(
-	    "ld.global.nc.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
-	    : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
-	    : "l"(p), "l"(first));
+	asm volatile("{\n"
+		     ".reg .pred present;\n"
+		     "setp.ne.u32 present, %6, 0;\n"
+		     "mov.b32 %0, 0;\n"
+		     "mov.b32 %1, 0;\n"
+		     "mov.b32 %2, 0;\n"
+		     "mov.b32 %3, 0;\n"
+		     "@present ld.global.nc.L1::no_allocate.L2::cache_hint.v4.b32 "
+		     "{%0, %1, %2, %3}, [%4], %5;\n"
+		     "}"
+		     : "=&r"(w.x), "=&r"(w.y), "=&r"(w.z), "=&r"(w.w)
+		     : "l"(p), "l"(first), "r"((unsigned)present));
 #else
-	asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-		     : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
-		     : "l"(p));
+	w = present ? *(const uint4 *)p : make_uint4(0, 0, 0, 0);
 #endif
-	move<T, N>(&v, &w);
-	return v;
+	return w;
 }
 
-/* The first bytes of a row, of a line of 128 bytes and on by one from each lane. */
-static __device__ inline void
-prefetch_row(const char *row, int64_t bytes)
+/* Columns of c that a warp has at a time. */
+template <typename W, bool GATED>
+static __host__ __device__ inline int
+columns_of_warp(void)
 {
-	for (int64_t at = threadIdx.x % 32 * 128; at < min(bytes, (int64_t)EARLY); at += 32 * 128)
-		asm volatile("prefetch.global.L2 [%0];" : : "l"(row + at));
+	return GATED ? W::ROWS / 2 : W::ROWS;
 }
 
-/* A lane's sums for C rows of b with M rows of a. */
-template <typename T, int M, int C> struct lane_sums {
-	const T *a, *b[C];
-	int64_t stride; /* of a */
-	float sum[M][C];
-};
+/* The row of b that is the j-th of a warp; beyond the last it is that. */
+template <typename W, bool GATED>
+static __device__ inline int64_t
+row_of_warp(const struct rows_call &c, int64_t first, int j)
+{
+	int per = columns_of_warp<W, GATED>();
+	int64_t column = min(first + j % per, c.c.shape[1] - 1);
 
-/* While COUNT more packs, 32 apart, are there: they are added. */
-template <int COUNT, typename T, int M, int C>
+	return j < per ? column : column + c.c.shape[1];
+}
+
+/* Asks for a lane's packs from number `at` of the warp's on. */
+template <typename T, typename W, bool GATED>
 static __device__ inline void
-add_packs(struct lane_sums<T, M, C> &s, int &at, int packs)
+ask(const struct rows_call &c, struct packs<W> &to, int64_t first, int at)
+{
+	enum { N = full<T>::width };
+	int count = (int)(c.b.shape[1] / N);
+
+#pragma unroll
+	for (int j = 0; j < W::ROWS; j++) {
+		const T *row = row_of<T>(c.b, row_of_warp<W, GATED>(c, first, j));
+
+#pragma unroll
+		for (int u = 0; u < W::AHEAD; u++) {
+			int i = at + 32 * u + (int)threadIdx.x % 32;
+
+			to.of[j][u] = fetch_once(row + i * N, i < count);
+		}
+	}
+}
+
+/* A pack of a row by the norm's factors. */
+template <typename T, int N>
+static __device__ inline pack<T, N>
+weigh(const struct rows_call &c, const pack<T, N> &v, const pack<T, N> &factors, float &squares)
+{
+	float x[N], w[N];
+
+	unpack(x, v);
+	unpack(w, factors);
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		squares += x[k] * x[k];
+		x[k] *= w[k] + c.shift;
+	}
+	return packed<T, N>(x);
+}
+
+/* Puts the rows of a in shared memory. */
+template <typename T, int M, bool NORM>
+static __device__ inline void
+take_rows(const struct rows_call &c, const struct few_rows<T, M> &a)
+{
+	enum { N = full<T>::width };
+	float squares[M] = {};
+
+#pragma unroll 4
+	for (int i = threadIdx.x; i < a.count; i += CU_THREADS) {
+		pack<T, N> w;
+
+		if (NORM)
+			move<T, N>(&w, (const T *)c.norm.data + i * N);
+#pragma unroll
+		for (int r = 0; r < M; r++) {
+			pack<T, N> v;
+
+			move<T, N>(&v, row_of<T>(c.a, r) + i * N);
+			if (NORM)
+				v = weigh<T, N>(c, v, w, squares[r]);
+			move<T, N>(&a.of[r * a.count + i], &v);
+		}
+	}
+#pragma unroll
+	for (int r = 0; NORM && r < M; r++) {
+		squares[r] = warp_sum(squares[r]);
+		if (threadIdx.x % 32 == 0)
+			a.squares[threadIdx.x / 32][r] = squares[r];
+	}
+	__syncthreads();
+}
+
+/* Adds the products with what was asked for. */
+template <typename T, int M, typename W>
+static __device__ inline void
+multiply(const struct few_rows<T, M> &a, float (&sum)[M][W::ROWS], const struct packs<W> &b, int at)
 {
 	enum { N = full<T>::width };
 
-	for (; at + 32 * (COUNT - 1) < packs; at += 32 * COUNT) {
-		pack<T, N> v[C][COUNT];
+#pragma unroll
+	for (int u = 0; u < W::AHEAD; u++) {
+		int i = min(at + 32 * u + (int)threadIdx.x % 32, a.count - 1);
 
 #pragma unroll
-		for (int u = 0; u < COUNT; u++)
-#pragma unroll
-			for (int j = 0; j < C; j++)
-				v[j][u] = fetch_once<T, N>(s.b[j] + (at + 32 * u) * N);
-#pragma unroll
-		for (int u = 0; u < COUNT; u++)
-#pragma unroll
-			for (int r = 0; r < M; r++) {
-				float x[N];
+		for (int r = 0; r < M; r++) {
+			float x[N];
 
-				load(x, s.a + r * s.stride + (at + 32 * u) * N);
+			load(x, a.of[r * a.count + i].at);
 #pragma unroll
-				for (int j = 0; j < C; j++) {
-					float y[N];
+			for (int j = 0; j < W::ROWS; j++) {
+				pack<T, N> v;
+				float y[N];
 
-					unpack(y, v[j][u]);
+				move<T, N>(&v, &b.of[j][u]);
+				unpack(y, v);
 #pragma unroll
-					for (int k = 0; k < N; k++)
-						s.sum[r][j] += x[k] * y[k];
-				}
+				for (int k = 0; k < N; k++)
+					sum[r][j] += x[k] * y[k];
 			}
+		}
 	}
 }
 
-/* C columns from `first` on of the result's M rows, by their sums. */
-template <typename T, int M, int C>
-static __device__ inline void
-put_sums(const struct gemm &g, const struct lane_sums<T, M, C> &s, int64_t first)
+/* x with the bias of a row of b, as it would be stored. */
+template <typename T>
+static __device__ inline float
+as_stored(const struct rows_call &c, float x, int64_t row)
 {
-#pragma unroll
-	for (int r = 0; r < M; r++)
-#pragma unroll
-		for (int j = 0; j < C; j++) {
-			float x = warp_sum(s.sum[r][j]) * (float)g.alpha;
+	T stored;
 
-			if (threadIdx.x % 32 != r * C + j || first + j >= g.c.shape[1])
-				continue;
-			if (g.bias.data)
-				x += to_float(((const T *)g.bias.data)[first + j]);
-			put(row_of<T>(g.c, r) + first + j, x);
-		}
+	put(&stored, c.bias.data ? x + to_float(((const T *)c.bias.data)[row]) : x);
+	return to_float(stored);
 }
 
-/* M rows of a, C columns of a warp at once. The next kernel may begin when all blocks have come to
- * their last columns: before, it would only take room in the cache. */
-template <typename T, int M, int C>
-static __global__ void
-__launch_bounds__(CU_THREADS, RESIDENT) rows_kernel(const struct gemm g)
+/* A warp's columns of a row of c by their sums, each by a lane of its own. */
+template <typename T, typename W, bool GATED>
+static __device__ inline void
+put_columns(const struct rows_call &c, const float (&x)[W::ROWS], int64_t row, int64_t first)
 {
-	int64_t first = ((int64_t)blockIdx.x * WARPS + threadIdx.x / 32) * C,
-		step = (int64_t)gridDim.x * WARPS * C, last = g.c.shape[1] - 1;
-	int packs = (int)(g.a.shape[1] / full<T>::width);
+	int columns = columns_of_warp<W, GATED>();
 
 #pragma unroll
-	for (int j = 0; j < C && first <= last; j++)
-		prefetch_row((const char *)row_of<T>(g.b, min(first + j, last)),
-		    g.a.shape[1] * (int64_t)sizeof(T));
+	for (int j = 0; j < columns; j++) {
+		float y = as_stored<T>(c, x[j], row_of_warp<W, GATED>(c, first, j));
+
+		if (threadIdx.x % 32 != j || first + j >= c.c.shape[1])
+			continue;
+		if (GATED) {
+			float gate[1] = { y },
+			      up[1] = { as_stored<T>(c, x[W::ROWS / 2 + j],
+				  row_of_warp<W, GATED>(c, first, W::ROWS / 2 + j)) };
+
+			act_forward(c.act, gate, gate, up);
+			y = gate[0];
+		} else if (c.residual.data) {
+			y += to_float(row_of<T>(c.residual, row)[first + j]);
+		}
+		put(row_of<T>(c.c, row) + first + j, y);
+	}
+}
+
+/* What the sums of row r are multiplied by. */
+template <typename T, int M, bool NORM>
+static __device__ inline float
+factor_of_row(const struct rows_call &c, const struct few_rows<T, M> &a, int r)
+{
+	float squares = 0;
+
+#pragma unroll
+	for (int w = 0; w < WARPS; w++)
+		squares += NORM ? a.squares[w][r] : 0;
+	return NORM ? c.alpha / sqrtf(squares / (float)c.b.shape[1] + c.eps) : c.alpha;
+}
+
+/* A warp's columns of all rows of c. */
+template <typename T, int M, typename W, bool NORM, bool GATED>
+static __device__ inline void
+put_sums(const struct rows_call &c, const struct few_rows<T, M> &a, const float (&sum)[M][W::ROWS],
+    int64_t first)
+{
+#pragma unroll
+	for (int r = 0; r < M; r++) {
+		float x[W::ROWS], factor = factor_of_row<T, M, NORM>(c, a, r);
+
+#pragma unroll
+		for (int j = 0; j < W::ROWS; j++)
+			x[j] = factor * warp_sum(sum[r][j]);
+		put_columns<T, W, GATED>(c, x, r, first);
+	}
+}
+
+/* The next kernel may begin when all blocks have come to their last columns: before, it would only
+ * take room in the cache. */
+template <typename T, int M, typename W, bool NORM, bool GATED>
+static __global__ void
+__launch_bounds__(CU_THREADS, W::BLOCKS) rows_kernel(const struct rows_call c)
+{
+	extern __shared__ uint4 shared[];
+	__shared__ float squares[WARPS][M];
+	int columns = columns_of_warp<W, GATED>(), each = 32 * W::AHEAD;
+	int64_t first = ((int64_t)blockIdx.x * WARPS + threadIdx.x / 32) * columns,
+		step = (int64_t)gridDim.x * WARPS * columns, last = c.c.shape[1] - 1;
+	struct few_rows<T, M> a = {
+		(pack<T, full<T>::width> *)shared, squares, (int)(c.b.shape[1] / full<T>::width)
+	};
+	struct packs<W> b;
+
+	if (!c.constant)
+		await_previous();
+	ask<T, W, GATED>(c, b, first, 0);
 	if (step > last)
 		let_next_begin();
-	await_previous();
-	for (; first <= last; first += step) {
-		int at = threadIdx.x % 32;
-		struct lane_sums<T, M, C> s = {
-		};
+	if (c.constant)
+		await_previous();
+	take_rows<T, M, NORM>(c, a);
+	while (first <= last) {
+		float sum[M][W::ROWS] = {};
 
-		if (first + step > last)
+		multiply<T, M, W>(a, sum, b, 0);
+		for (int at = each; at < a.count; at += each) {
+			ask<T, W, GATED>(c, b, first, at);
+			multiply<T, M, W>(a, sum, b, at);
+		}
+		if (first + step <= last)
+			ask<T, W, GATED>(c, b, first + step, 0);
+		if (first + 2 * step > last)
 			let_next_begin();
-		s.a = (const T *)g.a.data;
-		s.stride = g.a.stride[0];
-#pragma unroll
-		for (int j = 0; j < C; j++)
-			s.b[j] = row_of<T>(g.b, min(first + j, last));
-		add_packs<AHEAD / C>(s, at, packs);
-		add_packs<AHEAD / C / 2>(s, at, packs);
-		add_packs<AHEAD / C / 4>(s, at, packs);
-		add_packs<1>(s, at, packs);
-		put_sums(g, s, first);
+		put_sums<T, M, W, NORM, GATED>(c, a, sum, first);
+		first += step;
 	}
 }
 
-template <typename T, int C>
-static void
-launch_columns(struct stream *st, const struct gemm *g)
+/* Bytes of shared memory for the rows of a. */
+static size_t
+few_rows_bytes(const struct rows_call *c)
 {
-	static void (*const kernel[ROWS_MAX])(const struct gemm) = { rows_kernel<T, 1, C>,
-		rows_kernel<T, 2, C>, rows_kernel<T, 3, C>, rows_kernel<T, 4, C> };
-	int64_t blocks = int64_min(
-	    int64_div_up(g->c.shape[1], WARPS * C), RESIDENT * (int64_t)st->device->num_sms);
-
-	cu_launch_early(st, kernel[g->c.shape[0] - 1], { (unsigned)blocks, CU_THREADS, 0 }, *g);
+	return (size_t)(c->c.shape[0] * c->b.shape[1]) * dtype_size(c->b.dtype);
 }
 
-/* A column has the same sum either way. */
+template <typename T, int M, typename W, bool NORM, bool GATED>
+static void
+launch_rows(struct stream *st, const struct rows_call *c)
+{
+	int64_t blocks = int64_min(int64_div_up(c->c.shape[1], WARPS * columns_of_warp<W, GATED>()),
+	    W::BLOCKS * (int64_t)st->device->num_sms);
+	size_t bytes = few_rows_bytes(c);
+
+	cudaFuncSetAttribute(rows_kernel<T, M, W, NORM, GATED>,
+	    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+	cu_launch_early(
+	    st, rows_kernel<T, M, W, NORM, GATED>, { (unsigned)blocks, CU_THREADS, bytes }, *c);
+}
+
+/* Two columns of a warp where there are enough for all multiprocessors; a column has the same sum
+ * either way. */
+template <typename T, int M, bool NORM>
+static void
+launch_plain(struct stream *st, const struct rows_call *c)
+{
+	int64_t warps = (int64_t)WARPS * st->device->num_sms, n = c->c.shape[1],
+		packs = c->b.shape[1] / full<T>::width;
+
+	if (n > warps * two_rows::BLOCKS * two_rows::ROWS)
+		launch_rows<T, M, two_rows, NORM, false>(st, c);
+	else if (packs > 32 * short_row::AHEAD)
+		launch_rows<T, M, long_row, NORM, false>(st, c);
+	else
+		launch_rows<T, M, short_row, NORM, false>(st, c);
+}
+
+template <typename T, int M>
+static void
+launch_kind(struct stream *st, const struct rows_call *c)
+{
+	if (c->b.shape[0] > c->c.shape[1])
+		launch_rows<T, M, two_rows, true, true>(st, c);
+	else if (c->norm.data)
+		launch_plain<T, M, true>(st, c);
+	else
+		launch_plain<T, M, false>(st, c);
+}
+
 template <typename T>
 static void
-launch(struct stream *st, const struct gemm *g)
+launch(struct stream *st, const struct rows_call *c)
 {
-	if (g->c.shape[1] > (int64_t)WARPS * COLUMNS * RESIDENT * st->device->num_sms)
-		launch_columns<T, COLUMNS>(st, g);
+	if (c->c.shape[0] == 1)
+		launch_kind<T, 1>(st, c);
 	else
-		launch_columns<T, 1>(st, g);
+		launch_kind<T, ROWS_MAX>(st, c);
+}
+
+/* Rows of whole packs, of one type and not too many. */
+static bool
+takes(const struct stream *st, const struct rows_call *c)
+{
+	enum dtype t = c->b.dtype;
+	int width = 16 / (int)dtype_size(t);
+
+	return c->c.shape[0] <= ROWS_MAX && !dtype_is_float8(t) &&
+	    few_rows_bytes(c) + SHARED_OWN <= (size_t)st->device->shared_block && c->a.dtype == t &&
+	    c->c.dtype == t && (!c->bias.data || c->bias.dtype == t) && cu_packs(&c->a, width) &&
+	    cu_packs(&c->b, width);
+}
+
+static struct rows_call
+call_of(const struct gemm *g)
+{
+	struct rows_call c = {};
+
+	c.c = g->c;
+	c.a = g->a;
+	c.b = g->b;
+	c.bias = g->bias;
+	c.alpha = (float)g->alpha;
+	return c;
 }
 
 bool
-gemm_rows_takes(const struct gemm *g)
+gemm_rows(struct stream *st, const struct gemm *g)
 {
-	int width = 16 / (int)dtype_size(g->b.dtype);
+	const struct rows_call c = call_of(g);
 
-	return g->c.shape[0] <= ROWS_MAX && !g->trans_a && g->trans_b && g->a.dtype == g->b.dtype &&
-	    g->c.dtype == g->b.dtype && !dtype_is_float8(g->b.dtype) && g->beta == 0 &&
-	    g->act == GEMM_LINEAR && !g->dbias.data &&
-	    (!g->bias.data || g->bias.dtype == g->c.dtype) && cu_packs(&g->a, width) &&
-	    cu_packs(&g->b, width);
+	if (g->trans_a || !g->trans_b || g->beta != 0 || g->act != GEMM_LINEAR || g->dbias.data ||
+	    !takes(st, &c))
+		return false;
+	PICK(c.b.dtype, launch)(st, &c);
+	cu_launched(st, "gemm");
+	return true;
+}
+
+/* The call that one kernel does, of RMSNorm, and of a gate after a norm; false: there is none. */
+static bool
+joined(const struct stream *st, const struct linear_step *l, struct rows_call *c)
+{
+	const struct norm *n = &l->norm;
+	bool normed = n->weight.data, acts = l->act.x.data;
+
+	*c = {};
+	c->c = l->y;
+	c->a = l->x;
+	c->b = l->weight;
+	c->bias = l->bias;
+	c->norm = n->weight;
+	c->residual = l->residual;
+	c->alpha = 1;
+	c->eps = (float)n->eps;
+	c->shift = (float)n->shift;
+	c->act = act_curve_of(l->act.kind, &l->act.gate);
+	c->constant = true;
+	return takes(st, c) &&
+	    (!normed ||
+		(!n->mean.data && !n->bias.data && n->weight.dtype == c->b.dtype &&
+		    cu_packs(&n->weight, 16 / (int)dtype_size(c->b.dtype)))) &&
+	    (!acts || (is_gated(l->act.kind) && normed)) &&
+	    (!l->residual.data || l->residual.dtype == c->b.dtype);
+}
+
+/* An operation for each part. */
+static void
+by_parts(struct stream *st, const struct linear_step *l)
+{
+	struct residual sum = {};
+	struct gemm g = {};
+
+	g.c = l->product.data ? l->product : l->y;
+	g.a = l->x;
+	g.b = l->weight;
+	g.trans_b = true;
+	g.alpha = 1;
+	g.bias = l->bias;
+	if (l->norm.weight.data) {
+		cuda_norm_fwd(st, &l->norm);
+		g.a = l->norm.y;
+	}
+	cuda_gemm(st, &g);
+	sum.y = l->y;
+	sum.x = l->product;
+	sum.residual = l->residual;
+	if (l->act.x.data)
+		cuda_act_fwd(st, &l->act);
+	else if (l->residual.data)
+		cuda_residual_fwd(st, &sum);
 }
 
 void
-gemm_rows(struct stream *st, const struct gemm *g)
+cuda_linear_step(struct stream *st, const struct linear_step *l)
 {
-	PICK(g->b.dtype, launch)(st, g);
-	cu_launched(st, "gemm");
+	struct rows_call c;
+
+	ops_require(linear_step_fits(l));
+	if (l->y.shape[0] == 0)
+		return;
+	if (!joined(st, l, &c)) {
+		by_parts(st, l);
+		return;
+	}
+	PICK(c.b.dtype, launch)(st, &c);
+	cu_launched(st, "linear_step");
 }
