@@ -4,6 +4,7 @@
  * What communicators take was measured by tests/gpu/footprint on H200s with NCCL 2.28: NCCL itself,
  * with the first; and of each communicator its state, and buffers for as many blocks as it may use,
  * which collectives and messages between two ranks each bring when the first of them is called.
+ * How much less it is through sockets was measured by tests/gpu/hosts.sh.
  */
 #include "lib/model/gpu.h"
 #include "lib/model/hosts.h"
@@ -13,6 +14,8 @@ enum {
 	NCCL_COMMUNICATOR = 6 << 20,
 	NCCL_BLOCK = 6 << 20,    /* of a communicator that may use it */
 	NCCL_BUFFERS = 12 << 20, /* of a block, for either use */
+	/* most blocks of one that goes through sockets, whose buffers are the host's memory */
+	SOCKETS = 8,
 	/* blocks of communicators without a limit */
 	COLLECTIVE = 24,
 	MESSAGES = 32,
@@ -23,6 +26,7 @@ enum {
 struct use {
 	int64_t ranks;
 	bool collectives, messages;
+	bool sockets; /* between hosts */
 };
 
 static struct use
@@ -111,6 +115,23 @@ copies_of(enum gpu_group g, const struct layout *l, const struct model_config *c
 	}
 }
 
+/* How far neighbours in a group are from each other. */
+static int64_t
+stride_of(enum gpu_group g, const struct layout *l)
+{
+	switch (g) {
+	case GPU_CONTEXT: return layout_stride(l, AX_CP);
+	case GPU_PIPELINE:
+	case GPU_TABLE:
+	case GPU_CHANNEL: return layout_stride(l, AX_PP);
+	case GPU_DATA: return layout_stride(l, l->context_parallel_size > 1 ? AX_CP : AX_DP);
+	case GPU_EXPERT_DATA: return layout_expert_holders(l);
+	case GPU_INSTANCE: return layout_shard_ranks(l);
+	case GPU_RAIL: return l->host_ranks;
+	default: return 1;
+	}
+}
+
 /* How many of them are made of two levels: hosts of so many ranks `stride` apart, of all and of
  * shards. Those that share experts take turns instead. Groups that other stages lie between are
  * taken for such rows only where one axis makes them. */
@@ -146,6 +167,10 @@ bytes_of(const struct use *u, int blocks)
 {
 	int collective = blocks ? blocks : COLLECTIVE, messages = blocks ? blocks : MESSAGES;
 
+	if (u->sockets)
+		return NCCL_COMMUNICATOR +
+		    (uint64_t)(collective < SOCKETS ? collective : SOCKETS) * NCCL_BLOCK;
+
 	return NCCL_COMMUNICATOR + (uint64_t)collective * NCCL_BLOCK +
 	    (uint64_t)(u->collectives ? collective : 0) * NCCL_BUFFERS +
 	    (uint64_t)(u->messages ? messages : 0) * NCCL_BUFFERS;
@@ -161,13 +186,17 @@ gpu_communicators(
 	int rail = gpu_group_blocks(GPU_RAIL, s);
 
 	for (enum gpu_group g = 0; g < GPU_GROUPS; g++) {
-		struct use u = use_of(g, l, c, s, pp), out = { u.ranks, u.collectives, true };
+		const struct use inside = use_of(g, l, c, s, pp);
+		struct use u = inside, out = { u.ranks, u.collectives, true };
 
 		if (u.ranks <= 1)
 			continue;
+		u.sockets = l->sockets && u.ranks * stride_of(g, l) > l->host_ranks;
+		out.sockets = u.sockets;
 		bytes +=
 		    copies_of(g, l, c) * (bytes_of(&u, gpu_group_blocks(g, s)) + gpu_group_sums(g));
-		bytes += levels_of(g, l, u.ranks) * (bytes_of(&u, rail) + bytes_of(&out, rail));
+		bytes +=
+		    levels_of(g, l, u.ranks) * (bytes_of(&inside, rail) + bytes_of(&out, rail));
 	}
 	return bytes;
 }

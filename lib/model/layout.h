@@ -47,6 +47,8 @@ struct layout {
 	/* neighbouring ranks that a host has, where all have as many; 1 where they have not, and 0
 	 * where all ranks are on one */
 	int64_t host_ranks;
+	/* hosts are connected by sockets, which GPUs do not read and write, as pretended ones */
+	bool sockets;
 };
 
 /*

@@ -7,8 +7,7 @@
 # checkpoints must be equal. A line for each says how many differ. Then one for what passes the
 # loopback in a step on 2 hosts, beside the plan: 3 % more at most, for headers; with every layer
 # recomputed and 8 micro batches 2 instances send a ninth of what 1 sends, at most. Of a larger
-# Llama the GPU's memory in use is within 1 % of the plan on all hosts: sockets, which have their
-# buffers in the host's memory where the plan has them on the GPU, take more than that less.
+# Llama the memory in use on a GPU is within 1 % of the plans of the ranks that it has.
 #
 # Four GPUs are 1, 2 and 4 hosts of 4 ranks. Two are 1 and 2 hosts of 2 ranks, each with a GPU of
 # its own, and 2 and 4 hosts of 4 ranks, which take turns on them: NCCL refuses two ranks of one
@@ -18,11 +17,12 @@
 # PLACES: those of RANKSxHOSTS, as 4x2, in place of all. GPUS: as many are taken, by default all
 # there are, of 4 at most. B is the build directory. Settings are five in which every two values of
 # two of them meet, eight with ALL=1, and two where the list of places says few. LIMIT is the
-# seconds that a run may take. DEVICE=cpu runs it with MPI: messages pass the loopback by TCP, 2
-# ranks with GPUS=2. PEER=PYTHON, with PyTorch, runs hosts_peer.py too: 4 ranks as hosts of their
-# own under all settings, which is shown and not judged.
+# seconds that a run may take. LARGE=1 takes two layers of Llama 8B for those of the small one.
+# DEVICE=cpu runs it with MPI: messages pass the loopback by TCP, 2 ranks with GPUS=2.
+# PEER=PYTHON, with PyTorch, runs hosts_peer.py too: 4 ranks as hosts of their own under all
+# settings, which is shown and not judged.
 set -u
-: "${B:=build}" "${DEVICE:=cuda}" "${LIMIT:=60}" "${ALL:=}" "${PEER:=}"
+: "${B:=build}" "${DEVICE:=cuda}" "${LIMIT:=60}" "${ALL:=}" "${PEER:=}" "${LARGE:=}"
 gpus=${GPUS:-4}
 if [ "$DEVICE" = cuda ]; then
 	there=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
@@ -65,6 +65,9 @@ llama="--num-layers 2 --hidden-size 256 --ffn-hidden-size 704 --num-attention-he
 	--micro-batch-size 1 --global-batch-size 4 --swiglu --normalization RMSNorm
 	--position-embedding-type rope --disable-bias-linear --untie-embeddings-and-output-weights
 	--attention-dropout 0 --hidden-dropout 0 --bf16"
+eight="--hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --num-query-groups 8
+	--seq-length 4096"
+[ -z "$LARGE" ] || llama="$llama $eight"
 qwen="$llama --qk-layernorm --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 192
 	--moe-aux-loss-coeff 0.001"
 run="--mock-data --lr 1e-3 --eval-iters 0 --log-interval 100 --deterministic-mode"
@@ -244,25 +247,28 @@ ninth()
 	}' || failed=1
 }
 
-# memory NAME OPTION...: in use on rank 0's GPU after three steps, beside the plan
+# memory NAME OPTION...: in use on rank 0's GPU after three steps, beside the plan; one GPU has two
+# ranks
 memory()
 {
-	name=$1
+	name=$1 ranks=$own counts="1 2 4" each_has=1
 	shift
+	[ "$own" -gt 1 ] || ranks=2 counts=2 each_has=2
 	choose Ring Simple 1 forward
 	unset NCCL_ALGO NCCL_PROTO NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_P2P_NCHANNELS \
 		NCCL_MAX_P2P_NCHANNELS
-	for n in 1 2 4; do
-		[ "$n" -le $own ] || continue
-		train "${own}x$n" 3 --num-layers 4 --hidden-size 4096 --ffn-hidden-size 14336 \
-			--num-attention-heads 32 --num-query-groups 8 --seq-length 4096 \
-			--vocab-size 32000 "$@" --log-memory-to-tensorboard || { failed=1; return; }
+	for n in $counts; do
+		[ "$n" -le "$ranks" ] || continue
+		# shellcheck disable=SC2086
+		train "${ranks}x$n" 3 --num-layers 4 $eight --vocab-size 32000 "$@" \
+			--log-memory-to-tensorboard || { failed=1; return; }
 		sed -n 's/.*"planned_bytes": \([0-9.e+]*\), "used_bytes": \([0-9.e+]*\).*/\1 \2/p' \
-			metrics | awk -v name="$name" -v hosts="$n" '
+			metrics | awk -v name="$name" -v hosts="$n" -v ranks=$each_has '
 			END {
-				apart = NR ? 100 * ($2 / $1 - 1) : 100
+				plan = ranks * $1
+				apart = NR ? 100 * ($2 / plan - 1) : 100
 				printf "%s: %d hosts, %.3f GiB in use, planned %.3f: %+.2f %%\n",
-					name, hosts, $2 / 2 ^ 30, $1 / 2 ^ 30, apart
+					name, hosts, $2 / 2 ^ 30, plan / 2 ^ 30, apart
 				exit !(apart >= -1 && apart <= 1)
 			}' || failed=1
 	done
@@ -299,7 +305,7 @@ while read -r what name options; do
 	case $what in
 	bytes | both) measure "$name" $options ;;
 	ninth) ninth $options ;;
-	memory) [ "$DEVICE" != cuda ] || [ $own = 1 ] || memory "$name" $options ;;
+	memory) [ "$DEVICE" != cuda ] || memory "$name" $options ;;
 	esac
 done <list
 [ -z "$PEER" ] || { peer ddp; peer fsdp; }

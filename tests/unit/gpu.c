@@ -107,6 +107,16 @@ main(void)
 	l.host_ranks = 2; /* one tensor pair each: data ranks have one level */
 	CHECK(more(&l, 0) == NCCL + takes(16, 1) + ROOM + takes(16, 1));
 
+	/* Through sockets a communicator of several hosts has fewer blocks, and no buffers here. */
+	l = (struct layout){ 1, 1, 2, 1, .host_ranks = 1, .sockets = true };
+	CHECK(more(&l, 0) == NCCL + takes(8, 0));
+	l = (struct layout){ 2, 1, 1, 1, .host_ranks = 1, .sockets = true };
+	CHECK(more(&l, 0) == NCCL + takes(8, 0) + ROOM);
+	l.host_ranks = 2;
+	CHECK(more(&l, 0) == NCCL + takes(16, 1) + ROOM);
+	l = (struct layout){ 1, 1, 8, 1, .host_ranks = 4, .sockets = true };
+	CHECK(more(&l, 0) == NCCL + takes(8, 0) + takes(4, 1) + takes(4, 0));
+
 	shape.dtype = DTYPE_F64;
 	CHECK(gpu_workspace(&l, &model, &shape, 0) == 0);
 	return check_done();

@@ -657,6 +657,7 @@ apply(struct train_config *c)
 
 	p->layout.expert_hosts = expert_hosts(c);
 	p->layout.host_ranks = host_ranks(c);
+	p->layout.sockets = o->pretend_hosts > 1;
 	if (!p->model.eos_token_id.count && c->eod >= 0)
 		p->model.eos_token_id = (struct id_list){ 1, { c->eod } };
 	if (train_documents_apart(o))
