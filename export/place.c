@@ -95,15 +95,21 @@ place_open(struct place *p, const char *dst, bool replace, struct str *notes, st
 	return 0;
 }
 
-/* True when the directory cannot be renamed by this process. */
-static bool
-is_fixed(const char *dst)
+/* 1 when the directory cannot be renamed by this process, 0 when it can; -1 with the reason when
+ * that is not known: an export that is replaced in its place is gone before the new one is
+ * whole. */
+static int
+is_fixed(const char *dst, struct err *e)
 {
 	char *parent = io_parent(dst);
-	bool yes = access(parent, W_OK) < 0 || target_is_mounted(dst);
+	int rc = 1;
 
+	if (access(parent, W_OK) == 0)
+		rc = target_is_mounted(dst);
+	else if (errno != EACCES && errno != EPERM && errno != EROFS)
+		rc = err_sys(e, "look at", parent);
 	free(parent);
-	return yes;
+	return rc;
 }
 
 /* An empty directory is filled because it may have an owner and permissions of its own. */
@@ -113,9 +119,11 @@ place_begin(struct place *p, struct err *e)
 	struct str path = { 0 };
 	struct stat st;
 	char *tmp;
-	int rc;
+	int rc = p->there && !p->empty ? is_fixed(p->dst, e) : p->there;
 
-	p->inside = p->there && (p->empty || is_fixed(p->dst));
+	if (rc < 0)
+		return -1;
+	p->inside = rc;
 	str_addf(&path, p->inside ? "%s/export" : "%s", p->dst);
 	temp_sweep_beside(path.buf);
 	tmp = temp_name(path.buf);
@@ -186,7 +194,8 @@ move_all(const struct place *p, struct err *e)
 }
 
 /* A directory that was empty is empty after a failure. An earlier export is gone then, and the new
- * files stay where they are. */
+ * files stay where they are. The temporary directory has none of them left, but on the disk it may
+ * have, until the names in the other one are synced. */
 static int
 fill(struct place *p, struct err *e)
 {
@@ -194,8 +203,12 @@ fill(struct place *p, struct err *e)
 
 	if (!p->empty && clear(p, e) < 0)
 		return -1;
-	if (move_all(p, &why) == 0)
-		return io_fsync_dir(p->dst, e);
+	if (move_all(p, &why) == 0) {
+		if (io_fsync_dir(p->dst, e) == 0)
+			return 0;
+		p->tmp[0] = '\0';
+		return -1;
+	}
 	if (p->empty) {
 		clear(p, NULL);
 		return err_set(e, "%s", why.msg);
@@ -206,34 +219,66 @@ fill(struct place *p, struct err *e)
 	return -1;
 }
 
-/* The old directory has the temporary name afterwards. It is looked at once more there, where
- * nobody finds it to put something into it. A file system without such an exchange gets two
- * renames, which are on disk before the old directory gets the other's name: a loss of power may
- * keep a rename without those before it, and the old one would have two names. */
+/* Leaves both directories after a failure that e has the reason of: the disk may have either of
+ * them under the name, and a loss of power would leave one whose files were removed. A sweep
+ * removes the one with the temporary name, after a sync. Returns -1. */
 static int
-exchange(struct place *p, struct err *e)
+keep(struct place *p, const char *which, const char *path, struct err *e)
+{
+	const struct err why = *e;
+
+	err_set(e, "%s; the %s '%s' is in '%s'", why.msg, which, p->dst, path);
+	p->tmp[0] = '\0';
+	return -1;
+}
+
+/* Where two directories cannot be exchanged. Two renames are on the disk before the old directory
+ * gets the temporary name: a loss of power may keep a rename without those before it, and the old
+ * directory would have two names. */
+static int
+rename_both(struct place *p, struct err *e)
 {
 	struct str old = { 0 };
-	int rc = 0;
+	int rc = -1;
 
-	if (renameat2(AT_FDCWD, p->tmp, AT_FDCWD, p->dst, RENAME_EXCHANGE) == 0) {
-		if (target_look_inside(p->tmp, names, e) >= 0)
-			return 0;
-		(void)renameat2(AT_FDCWD, p->tmp, AT_FDCWD, p->dst, RENAME_EXCHANGE);
-		return -1;
-	}
 	str_addf(&old, "%s.old", p->tmp);
 	if (rename(p->dst, old.buf) < 0) {
-		rc = err_sys(e, "rename", p->dst);
+		err_sys(e, "rename", p->dst);
 	} else if (rename(p->tmp, p->dst) < 0) {
-		rc = err_sys(e, "rename to", p->dst);
-		(void)rename(old.buf, p->dst);
+		err_sys(e, "rename to", p->dst);
+		if (rename(old.buf, p->dst) < 0)
+			keep(p, "earlier", old.buf, e);
+		else
+			(void)io_sync_parent(p->dst, NULL);
+	} else if (io_sync_parent(p->dst, e) < 0) {
+		keep(p, "earlier", old.buf, e);
 	} else {
-		rc = io_sync_parent(p->dst, e);
 		(void)rename(old.buf, p->tmp);
+		rc = io_sync_parent(p->dst, e);
 	}
 	str_release(&old);
 	return rc;
+}
+
+static int
+swap(const struct place *p)
+{
+	return renameat2(AT_FDCWD, p->tmp, AT_FDCWD, p->dst, RENAME_EXCHANGE);
+}
+
+/* The old directory has the temporary name afterwards, on the disk too, and may be removed. It is
+ * looked at once more there, where nobody finds it to put something into it. */
+static int
+exchange(struct place *p, struct err *e)
+{
+	if (swap(p) < 0)
+		return rename_both(p, e);
+	if (target_look_inside(p->tmp, names, e) < 0) {
+		if (swap(p) < 0)
+			return keep(p, "earlier", p->tmp, e);
+		return io_sync_parent(p->dst, NULL) < 0 ? keep(p, "new", p->tmp, e) : -1;
+	}
+	return io_sync_parent(p->dst, e) < 0 ? keep(p, "earlier", p->tmp, e) : 0;
 }
 
 int
@@ -253,10 +298,12 @@ place_commit(struct place *p, struct err *e)
 		return -1;
 	if (p->inside)
 		return fill(p, e);
-	rc = there ? exchange(p, e) : target_rename(p->tmp, p->dst, e);
-	if (rc == 0 && !there)
-		p->tmp[0] = '\0';
-	return rc == 0 ? io_sync_parent(p->dst, e) : rc;
+	if (there)
+		return exchange(p, e);
+	if (target_rename(p->tmp, p->dst, e) < 0)
+		return -1;
+	p->tmp[0] = '\0';
+	return io_sync_parent(p->dst, e);
 }
 
 void

@@ -6,16 +6,23 @@
 #include <dirent.h>
 #include <stdlib.h>
 
+/* A process that was killed may have given a directory its temporary name in exchange for another
+ * one: until that is on the disk, a loss of power would bring back the first name, without
+ * files. */
 void
 temp_sweep(const char *dir, enum temp_owner whose)
 {
 	struct str path = { 0 };
 	struct dirent *de;
 	DIR *d = opendir(dir);
+	bool synced = false;
 
 	while (d && (de = readdir(d))) {
 		if (!temp_is_leaving(de->d_name, whose))
 			continue;
+		synced = synced || io_fsync_dir(dir, NULL) == 0;
+		if (!synced)
+			break;
 		str_clear(&path);
 		str_addf(&path, "%s/%s", dir, de->d_name);
 		io_remove_tree(path.buf, NULL);

@@ -53,13 +53,25 @@ ckpt_hidden_dir(
 	return 0;
 }
 
+/* Removes what an earlier save has left. It may be a checkpoint that was exchanged for another one:
+ * until that is on the disk, a loss of power would bring back its name, without files. */
+static int
+remove_left(const char *save, const char *dir, struct err *e)
+{
+	struct stat st;
+
+	if (lstat(dir, &st) < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "look at", dir);
+	return io_fsync_dir(save, e) < 0 ? -1 : io_remove_tree(dir, e);
+}
+
 /* Only one process may be the first, and it must return before the others write. */
 int
 ckpt_begin(const char *save, int64_t iteration, bool first, char out[IO_PATH], struct err *e)
 {
 	if (ckpt_hidden_dir(save, iteration, "tmp", out, e) < 0 || io_mkdir_p(save, e) < 0)
 		return -1;
-	if (first && io_remove_tree(out, e) < 0)
+	if (first && remove_left(save, out, e) < 0)
 		return -1;
 	return io_mkdir_p(out, e);
 }
@@ -84,8 +96,8 @@ sweep(const char *save)
 		    ckpt_hidden_dir(save, iteration, "old", old, NULL) < 0 ||
 		    (io_there(old, NULL) != 0 && !io_exists(dir)))
 			continue;
-		io_remove_tree(tmp, NULL);
-		io_remove_tree(old, NULL);
+		remove_left(save, tmp, NULL);
+		remove_left(save, old, NULL);
 	}
 	if (d)
 		closedir(d);

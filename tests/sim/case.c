@@ -2,8 +2,9 @@
  * case.c - one seed: a run that is disturbed, started again until its end, and checked
  *
  * What happens to it is drawn by plan.c. A disturbed run must end with a status and a
- * line that the manual states; what it said to be saved must be whole; started again, it must end
- * with the bytes of a run that nothing happened to, and never repeat a step that was saved.
+ * line that the manual states; what it said to be saved must be whole, and so must a directory that
+ * the disk has had whole; started again, it must end with the bytes of a run that nothing happened
+ * to, and never repeat a step that was saved.
  */
 #include "tests/sim/case.h"
 #include "lib/base/mem.h"
@@ -29,6 +30,7 @@ static struct {
 	bool power;        /* was lost at some time */
 	bool torn;         /* metrics are missing, and it was said */
 	bool forced;       /* a tool has found what another one has left, and gets --force */
+	uint64_t whole;    /* directories of a tool that the disk has, as bits */
 	int struck, struck_before; /* faults so far, and before the start under way */
 	struct str said;           /* by the start under way */
 } run;
@@ -177,6 +179,58 @@ check_calm(const struct job *j)
 		    run.out->starts, j->status);
 }
 
+/* Whether the disk has all files that the undisturbed run made, whatever is in them: --force shows
+ * in the texts of checkpoints. */
+static bool
+is_whole(const struct node *made, const struct node *n)
+{
+	if (!n || n->dir != made->dir)
+		return false;
+	if (!n->dir)
+		return n->durable_len > 0 || made->len == 0;
+	for (size_t i = 0; i < made->names.count; i++) {
+		const struct entry *x = &made->names.entry[i];
+
+		if (!is_whole(x->node, names_find(&n->durable_names, x->name)))
+			return false;
+	}
+	return true;
+}
+
+/* Whether the disk has a directory that was renamed where it cannot be exchanged: for that long its
+ * successor may have no name. */
+static bool
+is_moved(const struct node *dir)
+{
+	bool moved = false;
+
+	for (size_t i = 0; dir->dir && i < dir->durable_names.count; i++) {
+		const struct entry *x = &dir->durable_names.entry[i];
+		size_t n = strlen(x->name);
+
+		moved |= (n > 4 && !strcmp(x->name + n - 4, ".old")) || is_moved(x->node);
+	}
+	return moved;
+}
+
+/* A directory of a tool that the disk has had whole stays whole, the earlier one or the new one. */
+static void
+check_whole(void)
+{
+	const struct node *ref = disk_find(sim.disk, "ref"), *now = disk_find(sim.disk, "run");
+	uint64_t whole = 0;
+
+	for (size_t i = 0; i < ref->names.count && i < 64; i++) {
+		const struct entry *x = &ref->names.entry[i];
+
+		if (x->node->dir && is_whole(x->node, names_find(&now->durable_names, x->name)))
+			whole |= UINT64_C(1) << i;
+	}
+	if (run.whole & ~whole && !is_moved(now))
+		problem("a directory that the disk had whole has lost files\n");
+	run.whole = whole;
+}
+
 static void
 check_start(int status)
 {
@@ -200,8 +254,10 @@ check_start(int status)
 		    highest(before), first);
 	run.torn |= strstr(run.said.buf ? run.said.buf : "", "'m' lacks a line") != NULL;
 	run.promised |= saved_promised(run.said.buf ? run.said.buf : "", run.said.len);
-	if (run.layout->tool)
+	if (run.layout->tool) {
+		check_whole();
 		return;
+	}
 	str_addf(&words, "saved " SAVE " %llu", (unsigned long long)kept());
 	check(words.buf);
 	str_release(&words);
@@ -373,6 +429,8 @@ check_end(void)
 {
 	if (run.faults.dark)
 		power_lost();
+	if (run.layout->tool)
+		check_whole();
 	run.power |= run.faults.dark;
 	if (run.layout->same == SAME_BITS)
 		check("bits /ref/" SAVE " " SAVE);
