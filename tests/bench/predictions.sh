@@ -9,15 +9,15 @@
 # in percent, then the same milliseconds, predicted and measured on rank 0, and their difference in
 # percent of a step; then the mean, the largest, and how many pairs that differ by more than 2 % are
 # in the predicted order, tokens a GPU. --now takes this build's predictions, and needs no GPU: it
-# prints rows for the file. B is the build directory. Runs for which there are too few GPUs are left
-# out; without one it says so and succeeds.
+# prints rows for the file. ROWS is another file of such runs. B is the build directory. Runs for
+# which there are too few GPUs are left out; without one it says so and succeeds.
 set -eu
 : "${B:=build}"
 B=$(cd "$B" && pwd)
 PATH=$B:$PATH
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_hwloc_base_binding_policy=none NCCL_NVLS_ENABLE="${NCCL_NVLS_ENABLE:-0}"
-rows=$(pwd)/tests/bench/predictions.tsv
+rows=$(pwd)/${ROWS:-tests/bench/predictions.tsv}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
