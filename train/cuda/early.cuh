@@ -20,7 +20,9 @@ let_next_begin(void)
 }
 
 /* In a kernel that is launched early: all that was queued before it is done, and its writes are
- * seen. Before this it reads and writes nothing. */
+ * seen. Before this it writes nothing, and reads only what no kernel that is launched early makes,
+ * unless the host has waited for that one: a copy, or a kernel that is not, has ended when any
+ * kernel after it begins. */
 static __device__ inline void
 await_previous(void)
 {

@@ -474,7 +474,6 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.weight = engine_weight(e, l->block->layer, ATTENTION_PROJ),
 		.bias = engine_weight(e, l->block->layer, ATTENTION_PROJ_BIAS),
 		.fp8 = fp8_gemm_of(e, l->block, FP8_PROJ) };
-
 	bool joined = linears_join(s) && !has_latents(s);
 
 	make_sinks(l, s);
