@@ -209,7 +209,7 @@ op_bin   := $(patsubst %.c,$(B)/%,$(op_src))
 unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
 gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fault_bin := $(B)/tests/faults/faults $(B)/tests/faults/replay
-preloaded := $(B)/tests/faults/shim.so $(patsubst %,$(B)/tests/parity/%.so,peers rails syncs)
+preloaded := $(B)/tests/faults/shim.so $(patsubst %,$(B)/tests/parity/%.so,apart peers rails syncs)
 fault_obj := $(patsubst %,$(B)/%.o,$(filter-out $(patsubst $(B)/%,%.c,$(fault_bin)) \
 	tests/faults/shim.c,$(call find,c,tests/faults)))
 opened   := $(patsubst %.c,$(B)/%.so,$(call find,c,tests/opened))

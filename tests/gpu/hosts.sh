@@ -18,11 +18,13 @@
 # there are, of 4 at most. B is the build directory. Settings are five in which every two values of
 # two of them meet, eight with ALL=1, and two where the list of places says few. LIMIT is the
 # seconds that a run may take. LARGE=1 takes two layers of Llama 8B for those of the small one.
+# APART=LIBRARY, which is tests/parity/apart.so, makes the hosts of a program that does not know
+# --pretend-hosts, as before 00774129, and compares alone: give its build directory as B.
 # DEVICE=cpu runs it with MPI: messages pass the loopback by TCP, 2 ranks with GPUS=2.
 # PEER=PYTHON, with PyTorch, runs hosts_peer.py too: 4 ranks as hosts of their own under all
 # settings, which is shown and not judged.
 set -u
-: "${B:=build}" "${DEVICE:=cuda}" "${LIMIT:=60}" "${ALL:=}" "${PEER:=}" "${LARGE:=}"
+: "${B:=build}" "${DEVICE:=cuda}" "${LIMIT:=60}" "${ALL:=}" "${PEER:=}" "${LARGE:=}" "${APART:=}"
 gpus=${GPUS:-4}
 if [ "$DEVICE" = cuda ]; then
 	there=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
@@ -139,19 +141,22 @@ cat >one <<'END_OF_ONE'
 export CUDA_VISIBLE_DEVICES="$(echo "$CUDA_VISIBLE_DEVICES" |
 	cut -d , -f $((OMPI_COMM_WORLD_RANK % $1 + 1)))"
 shift
+[ -z "$APART" ] || export NCCL_HOSTID="host$((OMPI_COMM_WORLD_RANK / PER))" LD_PRELOAD="$APART"
 exec "$@"
 END_OF_ONE
 
 # train RANKSxHOSTS STEPS OPTION...: false, with what it said, where it fails
 train()
 {
-	ranks=${1%x*} hosts=${1#*x} steps=$2 each=''
+	ranks=${1%x*} hosts=${1#*x} steps=$2 each='' pretend="--pretend-hosts ${1#*x}"
 	shift 2
 	rm -rf save metrics
-	[ "$ranks" -le $own ] || each="sh one $own"
+	[ "$ranks" -le $own ] && [ -z "$APART" ] || each="sh one $own"
+	[ -z "$APART" ] || pretend=''
+	export APART PER=$((ranks / hosts))
 	# shellcheck disable=SC2086
 	timeout "$LIMIT" mpirun -np "$ranks" $each "$B/mtrain" $model $run \
-		--backend "$DEVICE" --pretend-hosts "$hosts" --train-iters "$steps" \
+		--backend "$DEVICE" $pretend --train-iters "$steps" \
 		--metrics-file metrics "$@" >log 2>&1 </dev/null || {
 		echo "exit status $? of $ranks ranks on $hosts hosts: $*"
 		tail -n 20 log
@@ -299,6 +304,7 @@ while read -r what name options; do
 	[ "$name" != experts ] || model=$qwen
 	# shellcheck disable=SC2086
 	case $what in bits | both) compare "$name" $options ;; esac
+	[ -z "$APART" ] || continue
 	# By TCP ranks of one host would send too.
 	[ "$DEVICE" = cuda ] || [ $measured = 2 ] || continue
 	# shellcheck disable=SC2086
