@@ -115,48 +115,57 @@ copies_of(enum gpu_group g, const struct layout *l, const struct model_config *c
 	}
 }
 
+/* Whether data ranks are not the next after context ranks. */
+static bool
+data_is_apart(const struct layout *l)
+{
+	return layout_stride(l, AX_DP) > l->context_parallel_size * layout_stride(l, AX_CP);
+}
+
 /* How far neighbours in a group are from each other. */
 static int64_t
 stride_of(enum gpu_group g, const struct layout *l)
 {
+	int64_t data = layout_stride(l, data_is_apart(l) ? AX_DP : AX_CP);
+
 	switch (g) {
 	case GPU_CONTEXT: return layout_stride(l, AX_CP);
 	case GPU_PIPELINE:
 	case GPU_TABLE:
 	case GPU_CHANNEL: return layout_stride(l, AX_PP);
-	case GPU_DATA: return layout_stride(l, l->context_parallel_size > 1 ? AX_CP : AX_DP);
+	case GPU_DATA: return data;
 	case GPU_EXPERT_DATA: return layout_expert_holders(l);
-	case GPU_INSTANCE: return layout_shard_ranks(l);
-	case GPU_RAIL: return l->host_ranks;
+	case GPU_INSTANCE: return layout_shard_ranks(l) * data;
+	case GPU_RAIL: return l->host_ranks ? l->host_ranks : 1;
 	default: return 1;
 	}
 }
 
-/* How many of them are made of two levels: hosts of so many ranks `stride` apart, of all and of
- * shards. Those that share experts take turns instead. Groups that other stages lie between are
- * taken for such rows only where one axis makes them. */
+/* How many of them are made of two levels: hosts of so many ranks, of all and of shards. Those that
+ * share experts take turns instead. Groups that other stages lie between are taken for such rows
+ * only where one axis makes them. */
 static uint64_t
 levels_of(enum gpu_group g, const struct layout *l, int64_t ranks)
 {
-	bool apart = layout_stride(l, AX_DP) > l->context_parallel_size * layout_stride(l, AX_CP),
-	     row = !apart || l->context_parallel_size == 1, parts = layout_instances(l) > 1;
-	int64_t data = layout_stride(l, apart ? AX_DP : AX_CP), experts = layout_expert_holders(l),
-		shard = layout_shard_ranks(l), host = l->host_ranks;
+	bool apart = data_is_apart(l), row = !apart || l->context_parallel_size == 1,
+	     parts = layout_instances(l) > 1;
+	int64_t stride = stride_of(g, l), host = l->host_ranks;
+	bool all = hosts_two_levels(ranks, stride, host);
 
 	switch (g) {
 	case GPU_TENSOR:
-	case GPU_HEADS: return hosts_two_levels(ranks, 1, host);
-	case GPU_CONTEXT: return hosts_two_levels(ranks, layout_stride(l, AX_CP), host);
-	case GPU_PIPELINE: return hosts_two_levels(ranks, layout_stride(l, AX_PP), host);
-	case GPU_STAGE: return !apart && hosts_two_levels(ranks, 1, host);
+	case GPU_HEADS:
+	case GPU_CONTEXT:
+	case GPU_PIPELINE: return all;
+	case GPU_STAGE: return !apart && all;
 	case GPU_EXPERT_DATA:
-		return (!apart && hosts_two_levels(ranks, experts, host)) +
+		return (!apart && all) +
 		    (!apart && parts &&
-			hosts_two_levels(layout_expert_shard_ranks(l), experts, host));
+			hosts_two_levels(layout_expert_shard_ranks(l), stride, host));
 	case GPU_DATA:
-		return (row && hosts_two_levels(ranks, data, host)) +
-		    (row && parts && hosts_two_levels(shard, data, host));
-	case GPU_INSTANCE: return row && hosts_two_levels(ranks, shard * data, host);
+		return (row && all) +
+		    (row && parts && hosts_two_levels(layout_shard_ranks(l), stride, host));
+	case GPU_INSTANCE: return row && all;
 	default: return 0;
 	}
 }
@@ -170,7 +179,6 @@ bytes_of(const struct use *u, int blocks)
 	if (u->sockets)
 		return NCCL_COMMUNICATOR +
 		    (uint64_t)(collective < SOCKETS ? collective : SOCKETS) * NCCL_BLOCK;
-
 	return NCCL_COMMUNICATOR + (uint64_t)collective * NCCL_BLOCK +
 	    (uint64_t)(u->collectives ? collective : 0) * NCCL_BUFFERS +
 	    (uint64_t)(u->messages ? messages : 0) * NCCL_BUFFERS;
