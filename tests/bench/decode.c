@@ -220,13 +220,15 @@ run_parts(const struct token *t, unsigned bits)
 
 	for (int i = 0; i < LAYERS; i++)
 		(joined ? run_layer_joined : run_layer)(t, &t->layer[i], bits);
-	if (joined && bits & 1U << HEAD)
-		add_and_norm(t, &t->layer[0]);
-	if (bits & 1U << HEAD && joined)
-		t->r->st->ops->linear_step(t->r->st,
-		    &(struct linear_step){ .y = t->logits, .x = t->normed, .weight = t->head });
-	else if (bits & 1U << HEAD)
+	if (!(bits & 1U << HEAD))
+		return;
+	if (!joined) {
 		multiply(t, t->logits, t->normed, t->head);
+		return;
+	}
+	add_and_norm(t, &t->layer[0]);
+	t->r->st->ops->linear_step(
+	    t->r->st, &(struct linear_step){ .y = t->logits, .x = t->normed, .weight = t->head });
 }
 
 /* Run once before, when GEMMs are planned. */
