@@ -9,10 +9,10 @@
  * and memory is read without a pause. Sums are in F32: of a lane in the order of its packs, then
  * over the lanes.
  *
- * What stands around a linear layer costs a kernel each, which takes as long as a tenth of the
- * matrix: so a norm is taken here, by each block, which weighs the rows as it puts them in shared
- * memory and divides the sums at the end. A gated activation is taken by the warp that has both its
- * columns, and a residual is added to what would be stored.
+ * What stands around a linear layer costs a kernel each, of 2 to 4 us, where the matrices of a
+ * Llama of 1 B take 3 to 17 on an H200: so a norm is taken here, by each block, which weighs the
+ * rows as it puts them in shared memory and divides the sums at the end. A gated activation is
+ * taken by the warp that has both its columns, and a residual is added to what would be stored.
  */
 #include "train/cuda/act.cuh"
 #include "train/cuda/early.cuh"
@@ -58,7 +58,8 @@ template <typename T, int M> struct few_rows {
 };
 
 /* 16 bytes that are read once, by one lane of the GPU: what else is in the cache stays there. Zeros
- * where they are not present, without a branch, which loads would not be under way together by. */
+ * where they are not present, by a predicate: loads that a branch guards are not under way
+ * together. */
 static __device__ inline uint4
 fetch_once(const void *p, bool present)
 {
