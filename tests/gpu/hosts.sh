@@ -14,10 +14,11 @@
 # host on a GPU, and not of two. One is 2 hosts of a rank, and 4. Hosts of equally many ranks are
 # compared, but with experts between hosts, which are other sums.
 #
-# PLACES: those of RANKSxHOSTS, as 4x2, in place of all. GPUS: as many are taken, by default all
-# there are, of 4 at most. B is the build directory. Settings are five in which every two values of
-# two of them meet, eight with ALL=1, and two where the list of places says few. LIMIT is the
-# seconds that a run may take. LARGE=1 takes two layers of Llama 8B for those of the small one.
+# PLACES: other places than those of the list below, as "2x1:few 2x2:all". Settings of all are five
+# in which every two values of two of them meet, eight with ALL=1; few are two. GPUS: as many are
+# taken, by default all there are, of 4 at most. B is the build directory. LIMIT is the seconds that
+# a run may take. LARGE=1 takes two layers of Llama 8B for those of the small one, and compares
+# metrics and weights alone.
 # APART=LIBRARY, which is tests/parity/apart.so, makes the hosts of a program that does not know
 # --pretend-hosts, as before 00774129, and compares alone: give its build directory as B.
 # DEVICE=cpu runs it with MPI: messages pass the loopback by TCP, 2 ranks with GPUS=2.
@@ -69,18 +70,18 @@ llama="--num-layers 2 --hidden-size 256 --ffn-hidden-size 704 --num-attention-he
 	--attention-dropout 0 --hidden-dropout 0 --bf16"
 eight="--hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --num-query-groups 8
 	--seq-length 4096"
-[ -z "$LARGE" ] || llama="$llama $eight"
+[ -z "$LARGE" ] || llama="$llama $eight --no-save-optim"
 qwen="$llama --qk-layernorm --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 192
 	--moe-aux-loss-coeff 0.001"
 run="--mock-data --lr 1e-3 --eval-iters 0 --log-interval 100 --deterministic-mode"
 
-# places: RANKSxHOSTS and the settings of each; measured: of 2 hosts, whose bytes are counted
+# places: RANKSxHOSTS:SETTINGS; measured: of 2 hosts, whose bytes are counted
 case $gpus in
 1) own=1 measured=2 places="2x2:few 4x4:all" ;;
 2 | 3) own=2 measured=2 places="2x1:few 2x2:few 4x2:all 4x4:few" ;;
 *) own=4 measured=4 places="4x1:few 4x2:all 4x4:all" ;;
 esac
-: "${PLACES:=$(echo "$places" | sed 's/:[a-z]*//g')}"
+: "${PLACES:=$places}"
 [ $own -gt 1 ] || echo "not shown without two GPUs: one host, GPUs in reverse order"
 [ $own = 4 ] || echo "not shown without four GPUs: four ranks with a GPU each"
 
@@ -181,9 +182,8 @@ compare()
 {
 	name=$1 first='' last='' runs=0 differ=0 since=$(date +%s)
 	shift
-	for p in $places; do
+	for p in $PLACES; do
 		at=${p%:*}
-		case " $PLACES " in *" $at "*) ;; *) continue ;; esac
 		[ "${at%x*}" = "$last" ] && [ "$name" != experts ] || first=''
 		last=${at%x*}
 		settings "${p#*:}" >chosen
@@ -304,7 +304,7 @@ while read -r what name options; do
 	[ "$name" != experts ] || model=$qwen
 	# shellcheck disable=SC2086
 	case $what in bits | both) compare "$name" $options ;; esac
-	[ -z "$APART" ] || continue
+	[ -z "$APART$LARGE" ] || continue
 	# By TCP ranks of one host would send too.
 	[ "$DEVICE" = cuda ] || [ $measured = 2 ] || continue
 	# shellcheck disable=SC2086

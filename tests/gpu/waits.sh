@@ -7,13 +7,16 @@
 # run. At most a fifth of what gradients and weights take is waited for.
 # syncs: a Qwen3 whose experts are on both hosts. The host process waits for its GPU once a step, by
 # what ten steps more wait.
+# rows: tokens a second of four layers of a Qwen3 whose experts are on both hosts, alternating with
+# those of a program of a commit before b8a31929, which waits for the counts of each exchange. OLD
+# is its build directory; without OLD this is left out.
 #
 # MOST: sequences of a micro batch, at most (48), as the memory has room for. LIMIT is the seconds
 # that a run may take. B is the build directory. With too few GPUs it says so and succeeds;
 # DEVICE=cpu tries the script with tiny models, and judges nothing, since MPI waits for each
 # message.
 set -u
-: "${B:=build}" "${DEVICE:=cuda}" "${LIMIT:=120}" "${MOST:=48}"
+: "${B:=build}" "${DEVICE:=cuda}" "${LIMIT:=120}" "${MOST:=48}" "${OLD:=}"
 gpus=2
 [ "$DEVICE" != cuda ] || gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
 if [ "$gpus" -lt 2 ] || ! command -v mpirun >/dev/null; then
@@ -25,6 +28,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob
 	OMPI_MCA_btl_vader_single_copy_mechanism=none
 export NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 OMP_NUM_THREADS=1
 B=$(cd "$B" && pwd) || exit 1
+[ -z "$OLD" ] || OLD=$(cd "$OLD" && pwd) || exit 1
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
@@ -40,17 +44,21 @@ small="--num-layers 2 --hidden-size 256 --ffn-hidden-size 704 --num-attention-he
 	--num-query-groups 4 --seq-length 256 --vocab-size 2048"
 experts="--qk-layernorm --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 192
 	--moe-aux-loss-coeff 0.001 --expert-model-parallel-size 2"
-[ "$DEVICE" = cuda ] || large=$small
+qwen="--num-layers 4 --hidden-size 2048 --ffn-hidden-size 6144 --num-attention-heads 16
+	--num-query-groups 4 --seq-length 2048 --vocab-size 8192 --qk-layernorm --num-experts 32
+	--moe-router-topk 8 --moe-ffn-hidden-size 768 --moe-aux-loss-coeff 0.001
+	--expert-model-parallel-size 2 --micro-batch-size 4 --global-batch-size 32"
+[ "$DEVICE" = cuda ] || large=$small qwen="$small $experts --global-batch-size 4"
 
-preload=
+preload='' program=$B/mtrain pretend='--pretend-hosts 2'
 # train OPTION...: two hosts; false, with what they said, where it fails
 train()
 {
 	rm -f metrics
 	# shellcheck disable=SC2086
-	timeout "$LIMIT" mpirun -np 2 $preload "$B/mtrain" $llama --mock-data --lr 1e-4 \
+	timeout "$LIMIT" mpirun -np 2 $preload $program $llama --mock-data --lr 1e-4 \
 		--eval-iters 0 --log-interval 1 --timing-log-level 2 --backend "$DEVICE" \
-		--pretend-hosts 2 --metrics-file metrics "$@" >log 2>&1 </dev/null || {
+		$pretend --metrics-file metrics "$@" >log 2>&1 </dev/null || {
 		echo "exit status $?: $*"
 		tail -n 20 log
 		return 1
@@ -121,12 +129,41 @@ syncs()
 		}'
 }
 
+# Runs a program that does not know --pretend-hosts, as two hosts.
+cat >apart <<'END_OF_APART'
+export NCCL_HOSTID="host$OMPI_COMM_WORLD_RANK" PER=1 LD_PRELOAD="$APART"
+exec "$@"
+END_OF_APART
+export APART="$B/tests/parity/apart.so"
+
+rows()
+{
+	[ -n "$OLD" ] || { echo "rows: left out without OLD"; return; }
+	preload=
+	for turn in new old old new new old; do
+		program=$B/mtrain pretend='--pretend-hosts 2'
+		[ $turn = new ] || program="sh $PWD/apart $OLD/mtrain" pretend=
+		# shellcheck disable=SC2086
+		train $qwen --train-iters 20 --timing-log-level 0 || return
+		sed -n 's/.*"tokens_per_second": \([0-9.e+]*\).*/\1/p' metrics | tail -n 14 |
+			sort -g | sed -n "7s/^/$turn /p"
+	done | awk '
+		NF != 2 { print; next }
+		{ printf "rows: %s, %.0f tokens/s\n", $1, $2; sum[$1] += $2; n[$1]++ }
+		END {
+			if (n["new"] != 3 || n["old"] != 3)
+				exit 1
+			printf "rows: %.3f times the rate of before\n", sum["new"] / sum["old"]
+		}'
+}
+
 failed=0
-[ $# -gt 0 ] || set -- exposed syncs
+[ $# -gt 0 ] || set -- exposed syncs rows
 for name; do
 	case $name in
 	exposed) exposed || failed=1 ;;
 	syncs) syncs || failed=1 ;;
+	rows) rows || failed=1 ;;
 	*) echo "waits.sh: no case '$name'" >&2; exit 2 ;;
 	esac
 done
