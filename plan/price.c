@@ -137,10 +137,31 @@ attention(const struct run_case *r, const struct operation *o)
 /* Rows of 4 KiB between GPUs of a host go at 260 GB/s, where 338 of 450 are those of large arrays
  * (results.tsv, 7f200154). */
 static const double of_rows = 260 / 338.0;
-/* What context ranks wait for each other, as a share of attention's time. Eight layers at 32,768
- * positions wait 68 ms for their gathers (results.tsv, 6a80849c), twice what these bytes take, of
- * 460 ms of attention: the ranks of a host do not run at one speed. */
-static const double of_attention = 0.07;
+/* What four ranks of a host, which do not run at one speed, wait for each other: context ranks as a
+ * share of attention's time, tensor ranks whose exchanges have nothing beside them as a share of
+ * computation. Eight layers with four context ranks wait 68 ms beside 460 of attention
+ * (results.tsv, 6a80849c), with two 6 to 30 ms beside 124 to 1,113; with two tensor ranks they wait
+ * 116 ms where bytes take 70 and computation 836 (d3b59103). Context ranks of other programs, of
+ * any number, wait 0.07. */
+static const double of_attention = 0.1, of_others = 0.07, of_computation = 0.055;
+
+/* Whether these are constants of this program: others have messages passed on by NCCL. */
+static bool
+this_program(const struct hardware *hw)
+{
+	return hw->message_us > 0;
+}
+
+/* How much the slowest of n ranks, whose times are independent, exceeds their mean, beside four:
+ * the largest of n normal numbers is 0.56, 0.85 and 1.03 for 2, 3 and 4. That those of more are
+ * independent is not known. */
+static double
+slowest_of(int64_t n)
+{
+	static const double of_fewer[] = { 0, 0, 0.54, 0.82 };
+
+	return (size_t)n < sizeof of_fewer / sizeof *of_fewer ? of_fewer[n] : 1;
+}
 
 /* How many of n ranks share a node, when neighbours among them are `stride` apart in rank
  * numbers. */
@@ -262,6 +283,12 @@ price_message(const struct run_case *r, double bytes, bool inside)
 	return bytes / bus + (inside ? hw->link_us : hw->network_us) * 1e-6;
 }
 
+bool
+price_message_lands(const struct run_case *r, bool inside)
+{
+	return inside && this_program(r->hw) && r->hw->num_sms > 0;
+}
+
 /* To the next stage, over links of a node where all stages of a pipeline share one. */
 static double
 message(const struct run_case *r, double bytes)
@@ -301,7 +328,18 @@ price_hosts(struct layout *l, const struct model_config *c, const struct hardwar
 	const struct host_places where = { .ranks_per_host = (int64_t)hw->gpus_per_node };
 
 	l->host_ranks = where.ranks_per_host;
-	l->expert_hosts = c->num_experts && hw->message_us > 0 ? hosts_of_experts(l, &where) : 1;
+	l->expert_hosts = c->num_experts && this_program(hw) ? hosts_of_experts(l, &where) : 1;
+}
+
+/* Terms are added by a kernel, after the last of them has come: of n ranks it reads as many parts
+ * and writes one. Between two GPUs rows are gathered at 350 GB/s and summed at 272 (results.tsv,
+ * 8c60c036). */
+static double
+adding(const struct run_case *r, const struct operation *o, int64_t size)
+{
+	if (!o->sums || size == 1 || !this_program(r->hw) || r->hw->num_sms <= 0)
+		return 0;
+	return moved(r->hw, o->bytes * (1 + 1 / (double)size));
 }
 
 static double
@@ -311,30 +349,30 @@ exchange(const struct run_case *r, const struct operation *o)
 	int64_t holders = layout_expert_holders(l), same = layout_expert_data_ranks(l);
 	struct ranks all;
 
-	if (o->axes == OPERATION_EXPERT_DATA)
-		return among_data(r, o, (struct ranks){ same, near(r, same, holders) });
 	if (o->class == OPERATION_STAGES)
 		return message(r, o->bytes);
+	/* Others sum what tensor ranks hold whole in one call, and experts among data ranks. */
+	if (o->class == OPERATION_TENSOR && o->pass == OPERATION_STEP && !this_program(r->hw))
+		return 0;
 	if (o->axes == AX_BIT(AX_PP)) /* the ends of a pipeline */
 		return all_reduce(r, 2,
 		    layout_stride(l, AX_PP) * (l->pipeline_model_parallel_size - 1), o->bytes);
-	all = ranks_along(r, o->axes);
-	return o->class == OPERATION_DATA ? among_data(r, o, all)
-					  : ring(r, all.size, all.inside, o->bytes);
+	all = o->axes == OPERATION_EXPERT_DATA ? (struct ranks){ same, near(r, same, holders) }
+					       : ranks_along(r, o->axes);
+	return adding(r, o, all.size) +
+	    (o->class == OPERATION_DATA ? among_data(r, o, all)
+					: ring(r, all.size, all.inside, o->bytes));
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
 
 /* The rank that gets the most rows holds up the others; balanced routers are for benchmarks. The
- * constant is of four ranks. Of n whose experts have independent loads, the fullest exceeds the
- * mean by the largest of n normal numbers, 0.56, 0.85 and 1.03 for 2, 3 and 4, times a deviation
- * that grows as the root of n - 1. That loads of more ranks are independent is not known. */
+ * constant is of four ranks. The deviation of the loads of n grows as the root of n - 1. */
 static double
 skew(const struct run_case *r, const struct operation *o)
 {
-	static const double of_fewer[] = { 0, 0, 0.32, 0.67 };
-	size_t ranks = (size_t)layout_expert_ranks(r->layout);
-	double share = ranks < sizeof of_fewer / sizeof *of_fewer ? of_fewer[ranks] : 1;
+	double ranks = (double)layout_expert_ranks(r->layout),
+	       share = slowest_of(layout_expert_ranks(r->layout)) * fmin(1, sqrt((ranks - 1) / 3));
 
 	return o->routed && !r->shape->random_logits ? 1 + share * (r->hw->expert_skew - 1) : 1;
 }
@@ -380,8 +418,9 @@ hidden(const struct run_case *r, const struct operation *o, double seconds, cons
 	/* Rows of other hosts come while a turn computes. */
 	if (o->class == OPERATION_EXPERTS)
 		most = rows_between(r, o);
-	/* Nothing of gathers of keys was hidden (of_attention). */
-	if (o->class == OPERATION_CONTEXT && r->shape->context_form == CONTEXT_GATHER)
+	/* Other programs gather keys beside nothing. */
+	if (o->class == OPERATION_CONTEXT && r->shape->context_form == CONTEXT_GATHER &&
+	    !this_program(r->hw))
 		return 0;
 	for (int i = 0; i < o->num_beside; i++)
 		room += o->beside[i].operation == OPERATION_ROOM
@@ -397,13 +436,28 @@ take(struct price *p, const struct operation *o, double seconds)
 	p->launches += o->kernels;
 }
 
+/* Adds what ranks wait for each other beside what their bytes take. */
 static void
-wait_for_context(struct block_price *b)
+wait_for_others(const struct run_case *r, struct block_price *b)
 {
 	struct price *const of[] = { &b->forward, &b->again, &b->ending, &b->backward };
+	int64_t c = r->layout->context_parallel_size, t = r->layout->tensor_model_parallel_size;
+	double context = c > 1 ? of_others : 0, tensor = 0;
 
-	for (int i = 0; i < 4; i++)
-		of[i]->part[OPERATION_CONTEXT] += of_attention * of[i]->part[OPERATION_ATTENTION];
+	if (this_program(r->hw)) {
+		context = of_attention * slowest_of(c);
+		tensor = r->shape->tp_comm_overlap ? 0 : of_computation * slowest_of(t);
+	}
+
+	for (int i = 0; i < 4; i++) {
+		double *part = of[i]->part;
+
+		part[OPERATION_CONTEXT] += context * part[OPERATION_ATTENTION];
+		if (part[OPERATION_TENSOR] > 0)
+			part[OPERATION_TENSOR] += tensor *
+			    (part[OPERATION_PRODUCT] + part[OPERATION_ATTENTION] +
+				part[OPERATION_MEMORY]);
+	}
 }
 
 void
@@ -416,7 +470,7 @@ price_block(const struct run_case *r, const struct operation_list *x, struct blo
 		alone[i] = price_operation(r, &x->item[i]);
 	for (int i = 0; i < x->count; i++) {
 		const struct operation *o = &x->item[i];
-		bool forward = o->pass == OPERATION_FORWARD;
+		bool forward = o->pass == OPERATION_FORWARD || (o->early && this_program(r->hw));
 		double seconds = alone[i] - hidden(r, o, alone[i], alone);
 
 		take(forward ? &out->forward : &out->backward, o, seconds);
@@ -425,6 +479,5 @@ price_block(const struct run_case *r, const struct operation_list *x, struct blo
 		if (forward && (!o->ends || r->hw->whole_recompute >= 1))
 			take(&out->ending, o, seconds);
 	}
-	if (r->layout->context_parallel_size > 1)
-		wait_for_context(out);
+	wait_for_others(r, out);
 }

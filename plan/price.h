@@ -23,6 +23,8 @@ struct run_case {
 double price_operation(const struct run_case *r, const struct operation *o);
 /* A message of a stage to another, on the same host or not. */
 double price_message(const struct run_case *r, double bytes, bool inside);
+/* Whether it lands in memory of the receiver (plan/simulate.h), as between GPUs of a host. */
+bool price_message_lands(const struct run_case *r, bool inside);
 /* A pass of a block: seconds of each class, exchanges less what the operations beside them hide.
  * launches: kernels that the host starts. */
 struct price {

@@ -32,12 +32,13 @@ print_forms(const struct candidate *c, FILE *f)
 	struct str recompute = { 0 };
 
 	add_recompute(&c->shape.recompute, &recompute);
-	fprintf(f, "\t%d\t%s\t%s\t%s\t%lld\t%s%s\t%lld\n", layout_row_shards(&c->layout) > 1,
+	fprintf(f, "\t%d\t%s\t%s\t%s\t%lld\t%s%s\t%lld\t%d\n", layout_row_shards(&c->layout) > 1,
 	    c->layout.context_parallel_size > 1 ? form_name(c) : "-", split_names[c->split],
 	    recompute.buf, (long long)c->shape.offloaded_layers,
 	    c->shape.optimizer_offload > 0 ? "host" : "device",
 	    c->shape.optim.chosen && c->shape.optim.state[0] == DTYPE_BF16 ? " bf16" : "",
-	    (long long)layout_instances(&c->layout));
+	    (long long)layout_instances(&c->layout),
+	    c->layout.tensor_model_parallel_size > 1 && c->shape.tp_comm_overlap);
 	str_release(&recompute);
 }
 
@@ -50,7 +51,7 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 	      "memory_gib\tfit\tseconds\t"
 	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\t"
 	      "cp_share\tchunks\tep\tetp\tep_share\tsp\tcp_comm_type\tsplit\trecompute\t"
-	      "offloaded_layers\toptimizer\tinstances\n",
+	      "offloaded_layers\toptimizer\tinstances\ttp_overlap\n",
 	    f);
 	for (int i = 0; i < s->count && i < top; i++) {
 		const struct candidate *c = &s->item[i];
@@ -139,6 +140,8 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	add_split(c, out);
 	if (layout_row_shards(&c->layout) > 1)
 		str_adds(out, "sequence-parallel\n");
+	if (c->layout.tensor_model_parallel_size > 1 && c->shape.tp_comm_overlap)
+		str_adds(out, "tp-comm-overlap\n");
 	if (c->shape.sharding)
 		str_addf(
 		    out, "data-parallel-sharding-strategy %s\n", opt_shardings[c->shape.sharding]);

@@ -184,12 +184,9 @@ count_layout(struct seeking *k, double time)
 static void
 plan_way(const struct seeking *k, const struct way *w, struct candidate *c)
 {
-	c->shape = k->in->shape;
+	way_shape(k->in, w, &c->shape);
 	way_layout(w, &c->layout);
 	price_hosts(&c->layout, &k->in->model, &k->in->hw);
-	c->shape.context_form = w->form;
-	c->shape.micro_batch_size = w->micro_batch;
-	c->shape.num_microbatches = w->num_microbatches;
 	if (k->bf16_moments)
 		optim_types_bf16_moments(&c->shape);
 }
@@ -276,7 +273,7 @@ hold(struct seeking *k, const struct candidate *c)
 	const int key[] = { (int)l->tensor_model_parallel_size,
 		(int)l->pipeline_model_parallel_size, (int)layout_data_ranks(l),
 		(int)layout_expert_ranks(l), (int)layout_expert_slices(l), layout_chunks(l),
-		(int)c->split, (int)layout_instances(l) };
+		(int)c->split, (int)layout_instances(l), (int)layout_row_shards(l) };
 	unsigned place = 0;
 	struct held *h;
 	struct layout same;
@@ -287,7 +284,8 @@ hold(struct seeking *k, const struct candidate *c)
 	same = h->layout;
 	same.context_parallel_size = l->context_parallel_size;
 	same.data_parallel_size = l->data_parallel_size;
-	same.sequence_parallel = l->sequence_parallel;
+	if (layout_row_shards(&h->layout) == layout_row_shards(l))
+		same.sequence_parallel = l->sequence_parallel;
 	same.overlap_p2p = l->overlap_p2p;
 	same.expert_hosts = l->expert_hosts;
 	if (h->used && layout_data_ranks(&h->layout) == layout_data_ranks(l) &&

@@ -11,7 +11,7 @@ enum { SENDS, RECEIVES, SIDES, KINDS = ACTION_SEND_BACKWARD - ACTION_RECV_FORWAR
 /* From one virtual stage to the next or back. Negative times are not known yet. */
 struct message {
 	double ready[SIDES]; /* when each side has come to it */
-	double end;
+	double sent, end;    /* when it has left, and when it has been received */
 };
 
 /* A stage on its way through its list. */
@@ -23,8 +23,10 @@ struct stage {
 	 * before it has passed */
 	int next[KINDS];
 	double passed[KINDS];
-	/* the last message of each slot and stage output; NULL: none that is waited for */
-	struct message **slot, **stage_output;
+	struct message *landed[KINDS]; /* of receives: not taken yet */
+	/* when the last message of each slot and stage output has been received or has left; NULL:
+	 * none that is waited for */
+	const double **slot, **stage_output;
 };
 
 struct sim {
@@ -75,36 +77,34 @@ message_of(const struct sim *x, const struct action *a, int stage)
 	return &x->message[(2 * from + is_back(a)) * x->s->shape->num_microbatches + a->microbatch];
 }
 
-/* The stage at the other end. */
+/* The stage from which a message goes to the next, or to which it comes back. */
 static int
-partner(const struct sim *x, const struct action *a, int stage)
+link_of(const struct sim *x, const struct action *a, int stage)
 {
-	int p = x->s->shape->num_stages;
+	int p = x->s->shape->num_stages, from = sender(x, a, stage) % p;
 
-	return is_send(a) == is_back(a) ? (stage + p - 1) % p : (stage + 1) % p;
+	return is_back(a) ? (from + p - 1) % p : from;
 }
 
 static double
 seconds_of(const struct sim *x, const struct action *a, int stage)
 {
-	int p = x->s->shape->num_stages, from = sender(x, a, stage) % p;
-
-	return x->s->message(x->s->ctx, is_back(a) ? (from + p - 1) % p : from);
+	return x->s->message(x->s->ctx, link_of(x, a, stage));
 }
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
 /* Whether what a pass waits for is known; then *start is no earlier. */
 static bool
-arrived(struct message **of, int number, double *start)
+arrived(const double **of, int number, double *start)
 {
-	const struct message *m = number < 0 ? NULL : of[number];
+	const double *when = number < 0 ? NULL : of[number];
 
-	if (!m)
+	if (!when)
 		return true;
-	if (m->end < 0)
+	if (*when < 0)
 		return false;
-	*start = fmax(*start, m->end);
+	*start = fmax(*start, *when);
 	of[number] = NULL;
 	return true;
 }
@@ -159,7 +159,8 @@ run_exchange(struct sim *x, int r)
 		if (m->ready[SENDS] < 0 || m->ready[RECEIVES] < 0)
 			return false;
 		begin = fmax(begin, fmax(m->ready[SENDS], m->ready[RECEIVES]));
-		m->end = fmax(m->ready[SENDS], m->ready[RECEIVES]) + seconds_of(x, &v[i].action, r);
+		m->sent = m->end =
+		    fmax(m->ready[SENDS], m->ready[RECEIVES]) + seconds_of(x, &v[i].action, r);
 		end = fmax(end, m->end);
 	}
 	for (int i = 0; i < n; i++) {
@@ -179,12 +180,12 @@ static void
 issue(struct sim *x, int r, const struct action *a)
 {
 	struct stage *g = &x->stage[r];
-	struct message *m = message_of(x, a, r),
-		       **port = a->kind == ACTION_RECV_FORWARD ? &g->slot[a->slot]
-							       : &g->stage_output[a->stage_output];
+	struct message *m = message_of(x, a, r);
+	const double **port =
+	    a->kind == ACTION_RECV_FORWARD ? &g->slot[a->slot] : &g->stage_output[a->stage_output];
 
 	m->ready[!is_send(a)] = g->time;
-	*port = m;
+	*port = is_send(a) ? &m->sent : &m->end;
 	g->at++;
 }
 
@@ -200,36 +201,86 @@ head(struct sim *x, int r, enum action_kind kind)
 	return *i < g->at ? &x->out->stage[r].event[*i] : NULL;
 }
 
+/* The next messages of a kind, on the side that sends and on the side that receives. */
+struct ends {
+	struct sim_event *send, *receive; /* NULL: none is queued */
+	struct message *sent, *received;
+	double *left, *taken; /* when the one before it did */
+	struct message **landed;
+	int *sends, *receives; /* index of the next */
+};
+
+/* False when the sender has queued none. */
+static bool
+next_message(struct sim *x, int r, enum action_kind kind, int to, struct ends *e)
+{
+	int send = kind - ACTION_RECV_FORWARD, receive = send - 1; /* the receive of a send */
+	struct stage *g = &x->stage[r], *h = &x->stage[to];
+
+	*e = (struct ends){ head(x, r, kind), head(x, to, kind - 1), .left = &g->passed[send],
+		.taken = &h->passed[receive], .landed = &h->landed[receive],
+		.sends = &g->next[send], .receives = &h->next[receive] };
+	if (e->send)
+		e->sent = message_of(x, &e->send->action, r);
+	if (e->receive)
+		e->received = message_of(x, &e->receive->action, to);
+	return e->send || *e->landed;
+}
+
+/* Passes on a message for which both sides are ready. */
+static bool
+pass_through(struct ends *e, double seconds)
+{
+	struct message *m = e->sent;
+
+	if (!e->send || !e->receive || e->received != m)
+		return false;
+	e->send->start = e->receive->start =
+	    fmax(fmax(m->ready[SENDS], m->ready[RECEIVES]), fmax(*e->left, *e->taken));
+	m->sent = m->end = e->send->start + seconds;
+	e->send->end = e->receive->end = *e->left = *e->taken = m->end;
+	++*e->sends;
+	++*e->receives;
+	return true;
+}
+
+/* Takes the message that has landed, or else lets one land. Taking it is a copy inside the
+ * receiver's memory, which counts as nothing. */
+static bool
+land(struct ends *e, double seconds)
+{
+	struct message *m = *e->landed;
+
+	if (m && e->receive && e->received == m) {
+		e->receive->start = fmax(fmax(m->ready[RECEIVES], m->sent), *e->taken);
+		m->end = e->receive->end = *e->taken = e->receive->start;
+		*e->landed = NULL;
+		++*e->receives;
+		return true;
+	}
+	if (m || !e->send)
+		return false;
+	m = *e->landed = e->sent;
+	e->send->start = fmax(m->ready[SENDS], fmax(*e->left, *e->taken));
+	m->sent = e->send->end = *e->left = e->send->start + seconds;
+	++*e->sends;
+	return true;
+}
+
 /* Passes on the messages of a kind of sends that are the next on both sides. */
 static bool
 pass_on(struct sim *x, int r, enum action_kind kind)
 {
-	enum action_kind other = kind - 1; /* the receive of a send */
-	int send = kind - ACTION_RECV_FORWARD, receive = send - 1;
-	bool moved = false;
+	int p = x->s->shape->num_stages, link = kind == ACTION_SEND_FORWARD ? r : (r + p - 1) % p,
+	    to = kind == ACTION_SEND_FORWARD ? (r + 1) % p : link;
+	bool lands = x->s->lands && x->s->lands(x->s->ctx, link), moved = false;
+	double seconds = x->s->message(x->s->ctx, link);
+	struct ends e;
 
-	for (;;) {
-		struct sim_event *v = head(x, r, kind), *w;
-		struct stage *g = &x->stage[r], *h;
-		struct message *m;
-		int j;
-
-		if (!v)
-			return moved;
-		j = partner(x, &v->action, r);
-		h = &x->stage[j];
-		w = head(x, j, other);
-		m = message_of(x, &v->action, r);
-		if (!w || message_of(x, &w->action, j) != m)
-			return moved;
-		v->start = w->start = fmax(fmax(m->ready[SENDS], m->ready[RECEIVES]),
-		    fmax(g->passed[send], h->passed[receive]));
-		m->end = v->start + seconds_of(x, &v->action, r);
-		v->end = w->end = g->passed[send] = h->passed[receive] = m->end;
-		g->next[send]++;
-		h->next[receive]++;
+	while (next_message(x, r, kind, to, &e) &&
+	    (lands ? land(&e, seconds) : pass_through(&e, seconds)))
 		moved = true;
-	}
+	return moved;
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
@@ -305,7 +356,7 @@ simulate(const struct simulation *s, struct simulated *out)
 
 	*out = (struct simulated){ p, mem_zalloc((size_t)p, sizeof *out->stage), 0 };
 	for (size_t i = 0; i < messages; i++)
-		x.message[i] = (struct message){ { -1, -1 }, -1 };
+		x.message[i] = (struct message){ { -1, -1 }, -1, -1 };
 	schedule_make_all(s->shape, list, count, use);
 	for (int r = 0; r < p; r++)
 		open_stage(&x, r, list[r], count[r], use[r]);

@@ -5,8 +5,9 @@
  * free and its messages are there. Without overlap an exchange holds its stage up until all its
  * messages have passed; each begins when both sides have come to it. With overlap messages pass
  * beside the passes, those of a kind and stage one after the other, and a pass waits for what it
- * reads and for the stage output that it writes. One pipeline stands for all replicas, so that the
- * time does not depend on their number. Source: docs/planning.md 4.
+ * reads and for the stage output that it writes; between two GPUs of a host a message goes before
+ * the other side has come to it, as long as the one before it has been taken. One pipeline stands
+ * for all replicas, so that the time does not depend on their number. Source: docs/planning.md 4.
  */
 #ifndef PLAN_SIMULATE_H
 #define PLAN_SIMULATE_H
@@ -20,6 +21,9 @@ struct simulation {
 	double (*pass)(const void *ctx, int virtual_stage, int microbatch, bool backward);
 	/* a message from a stage to the next, the first after the last, or back */
 	double (*message)(const void *ctx, int stage);
+	/* with overlap: whether such a message lands in memory of its receiver, which has room for
+	 * one, each way; NULL: none does */
+	bool (*lands)(const void *ctx, int stage);
 	const void *ctx;
 };
 

@@ -84,7 +84,7 @@ add_blocks(const struct run_case *r, const struct block_costs *costs, const stru
 	}
 }
 
-/* What a pass of `busy_seconds` through a chunk waits for copies of saved activations. Of the units
+/* What a pass whose layers take `busy_seconds` waits for copies of saved activations. Of the units
  * that leave, evenly spread, the first begins to be copied when it is done, and they go one after
  * the other; a unit waits for the copy of that whose place it takes. */
 static double
@@ -95,10 +95,23 @@ wait_for_copies(const struct activation_offload_plan *p, double copies, double b
 	return fmax(copies - (double)(p->places + p->copied - 2) * each, 0);
 }
 
-/* Adds what the passes through the chunks of a stage wait for copies of saved activations. */
-static void
-add_activation_offload(const struct run_case *r, int64_t stage, struct stage_time *s)
+static double
+seconds_of(const struct price *p)
 {
+	double sum = 0;
+
+	for (int i = 0; i < OPERATION_CLASSES; i++)
+		sum += p->part[i];
+	return sum;
+}
+
+/* Adds what the passes through the chunks of a stage wait for copies of saved activations. Where a
+ * stage has a head, it runs after all layers and before they run back. */
+static void
+add_activation_offload(
+    const struct run_case *r, const struct block_costs *costs, int64_t stage, struct stage_time *s)
+{
+	const struct block_price *head = &costs->kind[block_number(&block_head)][0];
 	struct memory_plan m;
 	double copies;
 
@@ -109,8 +122,11 @@ add_activation_offload(const struct run_case *r, int64_t stage, struct stage_tim
 	    (double)m.offload_host_bytes / (r->hw->host_bandwidth * 1e9 * r->hw->host_efficiency);
 	for (int j = 0; m.activation_offload.moved && j < s->chunks; j++) {
 		struct pass_cost *pass = &s->pass[j * s->stages];
-		double forward = wait_for_copies(&m.activation_offload, copies, pass->forward),
-		       back = wait_for_copies(&m.activation_offload, copies, pass->backward);
+		bool ends = stage == s->stages - 1 && j == s->chunks - 1;
+		double forward = wait_for_copies(&m.activation_offload, copies,
+			   pass->forward - (ends ? seconds_of(&head->forward) : 0)),
+		       back = wait_for_copies(&m.activation_offload, copies,
+			   pass->backward - (ends ? seconds_of(&head->backward) : 0));
 
 		pass->forward += forward;
 		pass->backward += back;
@@ -132,7 +148,7 @@ stage_time(const struct run_case *r, const struct block_costs *costs, int64_t st
 
 	add_blocks(r, costs, block, n, &s);
 	free(block);
-	add_activation_offload(r, stage, &s);
+	add_activation_offload(r, costs, stage, &s);
 	return s;
 }
 
@@ -179,10 +195,14 @@ add_messages(const struct run_case *r, const struct operation_list *x, struct pi
 	for (int i = 0; i < x->count; i++)
 		if (x->item[i].class == OPERATION_STAGES)
 			bytes = x->item[i].bytes;
-	for (int64_t i = 0; i < p; i++)
+	for (int64_t i = 0; i < p; i++) {
+		bool inside = !leaves_host(r, i);
+
 		out->message[i] = i < p - 1 || layout_chunks(r->layout) > 1
-		    ? exposed_share * price_message(r, bytes, !leaves_host(r, i))
+		    ? exposed_share * price_message(r, bytes, inside)
 		    : 0;
+		out->lands[i] = price_message_lands(r, inside);
+	}
 }
 
 /* Fills in the costs of all stages; returns the slowest. */
@@ -227,6 +247,12 @@ message_of(const void *ctx, int stage)
 	return ((const struct pipeline_costs *)ctx)->message[stage];
 }
 
+static bool
+lands(const void *ctx, int stage)
+{
+	return ((const struct pipeline_costs *)ctx)->lands[stage];
+}
+
 /* The seconds of all stages together, by simulate_total or simulate_bound. */
 static double
 together(const struct run_case *r, const struct pipeline_costs *costs,
@@ -234,7 +260,7 @@ together(const struct run_case *r, const struct pipeline_costs *costs,
 {
 	struct schedule_shape shape =
 	    layout_schedule(r->layout, (int)r->shape->num_microbatches, true);
-	struct simulation s = { &shape, pass_of, message_of, costs };
+	struct simulation s = { &shape, pass_of, message_of, lands, costs };
 
 	return how(&s);
 }
@@ -256,7 +282,10 @@ add_pipeline(const struct run_case *r, const struct block_costs *costs,
 	for (int i = 0; i < OPERATION_CLASSES; i++)
 		out->part[i] += m * slowest.part[i];
 	out->part[OPERATION_HOST] += m * slowest.waits;
-	waits = fmax(together(r, &all, how) - m * busy(&slowest), 0);
+	/* Alone it waits for nobody, whatever the sums of its passes round to. */
+	waits = r->layout->pipeline_model_parallel_size > 1
+	    ? fmax(together(r, &all, how) - m * busy(&slowest), 0)
+	    : 0;
 	if (!r->layout->overlap_p2p)
 		out->part[OPERATION_STAGES] += fmin(waits, m * layout_chunks(r->layout) * 2 * link);
 	out->bubble = waits - out->part[OPERATION_STAGES];

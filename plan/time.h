@@ -41,10 +41,12 @@ void time_blocks(const struct run_case *r, struct block_costs *out);
 /* time_step with the costs of its blocks. */
 void time_step_of(const struct run_case *r, const struct block_costs *costs, struct step_time *out);
 void time_step(const struct run_case *r, struct step_time *out);
-/* Seconds of the passes of each virtual stage, and of a message of each stage to the next. */
+/* Seconds of the passes of each virtual stage, and of a message of each stage to the next; whether
+ * it lands (plan/simulate.h). */
 struct pipeline_costs {
 	struct pass_cost pass[SPLIT_MAX];
 	double message[SPLIT_MAX];
+	bool lands[SPLIT_MAX];
 };
 void time_pipeline(
     const struct run_case *r, const struct block_costs *costs, struct pipeline_costs *out);

@@ -65,6 +65,12 @@ message_of(const void *ctx, int stage)
 	return ((const struct costs *)ctx)->even.message[stage];
 }
 
+static bool
+lands(const void *ctx, int stage)
+{
+	return ((const struct costs *)ctx)->even.lands[stage];
+}
+
 /* --- the plan --------------------------------------------------------------------------------- */
 
 int
@@ -105,7 +111,7 @@ timeline_make(struct timeline *t, const struct run_plan *plan, const struct hard
     const struct timeline_options *o)
 {
 	struct costs *c = mem_zalloc(1, sizeof *c);
-	struct simulation s = { &t->shape, pass_of, message_of, c };
+	struct simulation s = { &t->shape, pass_of, message_of, lands, c };
 	struct step_time time;
 	double passes = 0, priced;
 

@@ -27,5 +27,9 @@ void ways_each(const struct search_input *in, struct refusal refusals[SEARCH_REF
     void (*each)(void *ctx, const struct way *w), void *ctx);
 /* The sizes of a way, without a split. */
 void way_layout(const struct way *w, struct layout *l);
+/* The shape that was given, with what a way says of it. The tensor ranks of a host communicate
+ * beside GEMMs, in 16 bits and where messages are this program's: its copy engines take nothing
+ * from these, as NCCL does between hosts. */
+void way_shape(const struct search_input *in, const struct way *w, struct train_shape *s);
 
 #endif

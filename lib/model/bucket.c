@@ -330,6 +330,11 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 			s->slot_elements += b->count;
 		}
 	}
+	for (int i = 0; i < s->num_sums; i++)
+		if (s->sum[i].sums & SUM_TENSOR) {
+			s->num_tensor_sums++;
+			s->tensor_sums += s->sum[i].count;
+		}
 	place_turns(s, false);
 	place_turns(s, true);
 }

@@ -99,6 +99,8 @@ struct shard_sum {
 
 struct shards {
 	int count, num_buckets, num_runs, num_sums;
+	int num_tensor_sums; /* of the sums, those over the tensor ranks, and their elements */
+	int64_t tensor_sums;
 	struct shard *item;    /* in model order */
 	struct bucket *bucket; /* in the flat order, like the runs and the sums */
 	struct shard_run *run;

@@ -468,6 +468,8 @@ operations_of_block(struct operation_list *out, const struct block_kind *kind, b
 	add_tensor(&m);
 	add_context(&m);
 	add_experts(&m);
+	for (int i = 0; kind == &block_head && i < out->count; i++)
+		out->item[i].early = out->item[i].pass == OPERATION_BACKWARD;
 }
 
 /* --- of a step -------------------------------------------------------------------------------- */
@@ -540,6 +542,10 @@ operation_owned(struct memory_stages *x, const struct train_shape *s, int stage,
 			o.of_experts += held->bucket[i].count;
 	if (s->sharding == SHARDING_PARAMS && layout_data_ranks(x->layout) > 1)
 		count_gathers(&o, x, s, stage);
+	if (x->layout->tensor_model_parallel_size > 1 && held->elements) {
+		o.summed = held->num_tensor_sums;
+		o.in_sums = (double)held->tensor_sums * (double)own / (double)held->elements;
+	}
 	operation_count_matrices(&o, x, x->layout, s);
 	return o;
 }
@@ -580,11 +586,10 @@ add_gradients(struct maker *m, const struct operation_owned *owned)
 	int64_t batches = s->num_microbatches, passes = 2 * batches;
 	double real = (double)dtype_size(memory_compute(s->dtype)),
 	       weight = s->sharding ? (double)dtype_size(s->dtype) : real;
-	const double all[] = { (double)(owned->elements - owned->of_experts),
-		(double)owned->of_experts };
+	int64_t data = layout_data_ranks(m->l), same = layout_expert_data_ranks(m->l);
+	const double all[] = { data > 1 ? (double)(owned->elements - owned->of_experts) : 0,
+		same > 1 ? (double)owned->of_experts : 0 };
 
-	if (layout_data_ranks(m->l) == 1)
-		return;
 	add_data(m,
 	    &(struct data_exchange){ "gradients", s->grad_reduce_in_bf16 ? 2 : real,
 		{ all[0], all[1] }, s->sharding >= SHARDING_GRADS ? batches : 1, true });
@@ -601,6 +606,21 @@ add_gradients(struct maker *m, const struct operation_owned *owned)
 		{ (double)owned->in_passes[0] / (double)passes,
 		    (double)owned->in_passes[1] / (double)passes },
 		passes, false });
+}
+
+/* Gradients whose parts tensor ranks hold, in both directions, as the means of all stretches. */
+static void
+add_sums(struct maker *m, const struct operation_owned *owned)
+{
+	for (int i = 0; owned->summed && i < 2; i++) {
+		struct operation *o = add_exchange(m, i ? "sums, back" : "sums of gradients",
+		    OPERATION_TENSOR, OPERATION_STEP,
+		    owned->in_sums / (double)owned->summed *
+			(double)dtype_size(memory_main_grads(m->s)));
+
+		o->count = owned->summed;
+		o->sums = i == 0;
+	}
 }
 
 /* Activations of a micro batch to the next stage and their gradients back, for each chunk; a tied
@@ -675,6 +695,7 @@ operations_of_step(struct operation_list *out, const struct operation_owned *own
 
 	out->count = 0;
 	add_gradients(&m, owned);
+	add_sums(&m, owned);
 	add_messages(&m);
 	add_update(&m, owned);
 }

@@ -58,6 +58,9 @@ struct operation {
 	bool back;   /* of a message: to the stage before */
 	bool routed; /* of rows whose number on a rank the routers decide */
 	bool ends;   /* is not computed again in the last of the blocks that are */
+	/* of the head's gradients: they are computed in the forward pass, while there are logits;
+	 * other programs compute them in the backward pass */
+	bool early;
 	double keys; /* of attention: that a query sees in the mean */
 	/* the operations of this list that run beside an exchange, and which share of each;
 	 * OPERATION_ROOM: others have room for all of it */
@@ -82,10 +85,13 @@ void operations_of_block(struct operation_list *out, const struct block_kind *ki
 /* What a step needs to know of a rank: elements of its flat buffer, of these those of experts that
  * ranks share, and those that it owns. Of those of experts, [1], and of the others, [0], how many
  * are gathered once where weights are sharded, when they have been updated, and how many in a step
- * by its passes. Of the update the FLOPs of a Newton-Schulz iteration and the share of the model's
- * parameters that are matrices of layers. */
+ * by its passes. Stretches of gradients that tensor ranks sum, since each computes a part of them,
+ * and the elements of these that it owns. Of the update the FLOPs of a Newton-Schulz iteration and
+ * the share of the model's parameters that are matrices of layers. */
 struct operation_owned {
 	int64_t elements, of_experts, own;
+	int64_t summed;
+	double in_sums;
 	int64_t after_update[2], in_passes[2];
 	double iteration_flops, matrices;
 };

@@ -22,7 +22,7 @@ add_row(struct str *out, int stage, const char *block, const struct operation *o
 	if (!times)
 		return;
 	str_addf(out, "%d\t%s\t%s\t%s\t%s\t%lld\t", stage, block, o->name, classes[o->class],
-	    passes[o->pass], (long long)times);
+	    passes[o->early ? OPERATION_FORWARD : o->pass], (long long)times);
 	if (product)
 		str_addf(out, "%lld\t%lld\t%lld\t%lld\t%s\t%s\t", (long long)o->m, (long long)o->n,
 		    (long long)o->k, (long long)o->count, dtype_name(o->type),

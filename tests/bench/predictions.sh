@@ -3,14 +3,16 @@
 # ran
 #
 # predictions.tsv has the runs: a name, the device, how many of it, what mplan time predicted in the
-# commit that added the row, tokens a second and the milliseconds of a step in which ranks wait for
-# each other, but for those of experts, and the options. A line for each, or for those named:
-# predicted, measured (the median after two steps, in at least 12 s) and the error of the prediction
-# in percent, then the same milliseconds, predicted and measured on rank 0, and their difference in
-# percent of a step; then the mean, the largest, and how many pairs that differ by more than 2 % are
-# in the predicted order, tokens a GPU. --now takes this build's predictions, and needs no GPU: it
-# prints rows for the file. ROWS is another file of such runs. B is the build directory. Runs for
-# which there are too few GPUs are left out; without one it says so and succeeds.
+# commit that added the row, tokens a second and the milliseconds of a step in which a rank waits
+# for others, and the options. A line for each, or for those named: predicted, measured (the median
+# after two steps, in at least 12 s) and the error of the prediction in percent, then the same
+# milliseconds, predicted and measured, in the mean of all ranks, since of two that are not equally
+# fast one waits, and their difference in percent of a step. What waits for the rank whose experts
+# get the most rows is computation, so that for those there are none. Then the mean, the largest,
+# and how many pairs that differ by more than 2 % are in the predicted order, tokens a GPU. --now
+# takes this build's predictions, and needs no GPU: it prints rows for the file. ROWS is another
+# file of such runs. B is the build directory. Runs for which there are too few GPUs are left out;
+# without one it says so and succeeds.
 set -eu
 : "${B:=build}"
 B=$(cd "$B" && pwd)
@@ -23,20 +25,26 @@ trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
 tab=$(printf '\t')
 
-# predicted DEVICE GPUS OPTION...: tokens a second, a tab, exposed milliseconds
+# predicted DEVICE GPUS OPTION...: tokens a second, a tab, milliseconds in which ranks wait
 predicted()
 {
 	device=$1 ranks=$2
 	shift 2
-	mplan time "$@" --bf16 --gpu "$device" --world-size "$ranks" | awk '
-		{ value[$1] = $2 }
+	mplan time "$@" --bf16 --gpu "$device" --world-size "$ranks" >figures
+	mplan simulate "$@" --bf16 --gpu "$device" --world-size "$ranks" >stages 2>/dev/null
+	case " $* " in *" --expert-model-parallel-size "*) experts=1 ;; *) experts=0 ;; esac
+	awk -v experts=$experts '
+		FNR == 1 { file++; next }
+		file == 1 { value[$1] = $2 }
+		file == 2 { exposed += $3 + $4; stages++ }
 		END {
-			exposed = value["data_exchanges_seconds"]
+			exposed /= stages
+			exposed += value["data_exchanges_seconds"]
 			exposed += value["tensor_exchanges_seconds"]
 			exposed += value["context_exchanges_seconds"]
-			exposed += value["stage_messages_seconds"] + value["stage_wait_seconds"]
-			printf "%.0f\t%.1f", value["tokens_per_second"], 1000 * exposed
-		}'
+			printf "%.0f\t%s", value["tokens_per_second"],
+				experts ? "-" : sprintf("%.1f", 1000 * exposed)
+		}' figures stages
 }
 
 # number OPTION OPTIONS...: the option's value
@@ -48,23 +56,37 @@ number()
 	echo "$2"
 }
 
-# middle KEY: the median of a metric after the first two steps; of the sum of those whose names have
-# the pattern
+# middle: the median of the numbers that are read, without the first two
 middle()
 {
-	grep lm_loss metrics | awk -F '[{},]' -v key="\"($1)\":" '
-		NR > 2 {
-			for (i = sum = 0; ++i <= NF;)
-				if ($i ~ key)
-					sum += substr($i, index($i, ":") + 1)
-			print sum
-		}' | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+	tail -n +3 | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] + 0 }'
 }
 
-# measured TOKENS GPUS OPTION...: tokens a second of a run of about 12 s at so many, exposed
-# milliseconds, seconds of a step
+# metric KEY: its median
+metric()
+{
+	sed -n "s/.*\"lm_loss\".*\"$1\": \([0-9.e+-]*\).*/\1/p" metrics | middle
+}
+
+# waited RANKS: milliseconds of each step in which a rank waited, in the mean of all
+waited()
+{
+	awk -v ranks="$1" '
+		/^ *times across ranks/ { if (steps++) print sum / ranks; sum = 0 }
+		/^  [a-z-]*:$/ {
+			waits = /-(recv|send|comm|sync|all-gather|all-reduce):$/
+			if (/all-grads|totals/)
+				waits = 0
+		}
+		/^     rank/ && waits { sum += $NF }
+		END { print steps ? sum / ranks : 0 }' log
+}
+
+# measured TOKENS GPUS OPTION...: tokens a second of a run of about 12 s at so many, milliseconds
+# in which ranks wait, seconds of a step
 measured()
 {
+	all=$2
 	steps=$(awk -v rate="$1" -v batch="$(number --global-batch-size "$@")" \
 		-v tokens="$(number --seq-length "$@")" \
 		'BEGIN { n = int(12 * rate / batch / tokens); print 2 + (n < 5 ? 5 : n) }')
@@ -72,9 +94,10 @@ measured()
 	[ "$2" = 1 ] || launch="mpirun -np $2"
 	shift 2
 	$launch mtrain "$@" --bf16 --backend cuda --mock-data --lr 1e-4 --clip-grad 1 \
-		--eval-iters 0 --train-iters "$steps" --log-interval 1000 \
-		--metrics-file metrics </dev/null >log 2>&1 || { tail -n 3 log >&2; return 1; }
-	echo "$(middle tokens_per_second) $(middle 'exposed_[a-z]*_comm_ms') $(middle seconds)"
+		--eval-iters 0 --train-iters "$steps" --log-interval 1 --timing-log-level 2 \
+		--timing-log-option all --metrics-file metrics </dev/null >log 2>&1 ||
+		{ tail -n 3 log >&2; return 1; }
+	echo "$(metric tokens_per_second) $(waited "$all" | middle) $(metric seconds)"
 	rm metrics
 }
 
@@ -96,7 +119,11 @@ grep -v '^#' "$rows" | while IFS=$tab read -r name device ranks rate exposed opt
 			{ echo "$name: failed" >&2; continue; }
 		echo "$got" | awk -v name="$name" -v n="$ranks" -v p="$rate" -v ms="$exposed" '{
 			printf "%s\t%.0f\t%.0f\t%+.1f\t", name, p, $1, 100 * (p / $1 - 1)
-			printf "%s\t%.1f\t%+.1f\t%d\n", ms, $2, (ms - $2) / $3 / 10, n }'
+			if (ms == "-")
+				printf "-\t-\t-\t%d\n", n
+			else
+				printf "%s\t%.1f\t%+.1f\t%d\n", ms, $2, (ms - $2) / $3 / 10, n
+		}'
 	fi
 done >lines
 cut -f 1-7 lines

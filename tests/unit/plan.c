@@ -76,7 +76,8 @@ timed_model(const struct hardware *hw, struct model_config c, struct layout l, s
 
 	CHECK(model_check(&c, &e) == 0 && layout_check(&l, &c, &e) == 0);
 	time_case(&r, &t);
-	CHECK_NEAR(t.total, t.compute + t.memory + t.tp + t.cp + t.bubble + t.dp + t.other, 1e-12);
+	CHECK_NEAR(
+	    t.total, t.compute + t.memory + t.tp + t.cp + t.ep + t.bubble + t.dp + t.other, 1e-12);
 	CHECK(t.compute > 0 && t.memory > 0 && t.tp >= 0 && t.bubble >= 0 && t.dp >= 0 &&
 	    t.other >= 0);
 	return t;
@@ -239,9 +240,10 @@ test_directions(void)
 	CHECK(a.tp > 0 && a.compute < one.compute && a.compute > one.compute / 8);
 	CHECK(b.tp > 10 * a.tp && b.compute == a.compute);
 	/* With sequence parallel, four gathers and scatters of ten and four come on top of as many
-	 * as the all-reduces are, and norms have an eighth of the work. A stage sends a part. */
+	 * as the all-reduces are, beside waits and sums of gradients, and norms have an eighth of
+	 * the work. A stage sends a part. */
 	b = timed(&hw, (struct layout){ 8, 1, 1, 1, true }, 4, 8, SHARDING_NONE);
-	CHECK_NEAR(b.tp / a.tp, (10.0 * 16 + 4) / (8.0 * 16 + 4), 1e-9);
+	CHECK_NEAR(b.tp / a.tp, (10.0 * 16 + 4) / (8.0 * 16 + 4), 0.05);
 	CHECK(b.memory < a.memory && b.compute == a.compute);
 	CHECK(timed(&hw, (struct layout){ 4, 1, 1, 2, true }, 4, 8, SHARDING_NONE).other <
 	    timed(&hw, (struct layout){ 4, 1, 1, 2 }, 4, 8, SHARDING_NONE).other);
@@ -283,9 +285,9 @@ near_to(double a, double b)
 	return fabs(a - b) <= 1e-9 * b;
 }
 
-/* On two hosts of eight H200s, by the formulas of docs/planning.md 2.3: an exchange of data ranks
- * and of instances; rows of experts, of which the network takes a row once, of eight of two hosts
- * of four. Four cards on a host halve its rate. */
+/* On two hosts of eight H200s, by the formulas of docs/planning.md 2.3: an exchange of data ranks,
+ * whose terms are added, and of instances; rows of experts, of which the network takes a row once,
+ * of eight of two hosts of four. Four cards on a host halve its rate. */
 static void
 test_hosts(void)
 {
@@ -301,15 +303,16 @@ test_hosts(void)
 		.sums = true },
 			 rows = { .class = OPERATION_EXPERTS, .bytes = bytes, .routed = true };
 	struct layout l = { 1, 1, 16, 1, .expert_model_parallel_size = 8 };
-	double in = 7 / 8. * bytes / link + 10e-6, out = 1 / 16. * bytes;
+	double in = 7 / 8. * bytes / link + 10e-6, out = 1 / 16. * bytes,
+	       add = 17 / 16. * bytes / (hw.memory_bandwidth * 1e9 * hw.memory_efficiency);
 
-	CHECK(near_to(priced(&hw, &l, &data), in + out / net + 30e-6));
-	CHECK(near_to(priced(&few, &l, &data), in + out / (net / 2) + 30e-6));
+	CHECK(near_to(priced(&hw, &l, &data), in + out / net + 30e-6 + add));
+	CHECK(near_to(priced(&few, &l, &data), in + out / (net / 2) + 30e-6 + add));
 	/* Rings keep links and network busy at once. */
 	CHECK(near_to(priced(&rings, &l, &data), in + 25e-6));
 	CHECK(near_to(priced(&thin, &l, &data), out / 8.5e9 + 25e-6));
 	l.optimizer_instances = 2;
-	CHECK(near_to(priced(&hw, &l, &data), in + 2 * (out / net + 30e-6) / 4));
+	CHECK(near_to(priced(&hw, &l, &data), in + 2 * (out / net + 30e-6) / 4 + add));
 	data.sums = false;
 	CHECK(near_to(priced(&hw, &l, &data), in));
 	l.optimizer_instances = 1;
@@ -337,7 +340,7 @@ test_activation_offload(void)
 	       twice;
 
 	CHECK(fast == none);
-	s.offloaded_layers = 4;
+	s.offloaded_layers = 3;
 	CHECK(timed_shape(&hw, l, s).total == fast);
 	s.offloaded_layers = 6;
 	once = timed_shape(&slow, l, s).total - none;
@@ -373,11 +376,14 @@ test_matrices(void)
 }
 
 /* With overlap, three of a layer's four reductions are hidden on a fast link, and all of ten
- * gathers and scatters; on a slow link no more than the GEMMs take. */
+ * gathers and scatters, but none of the sums of gradients; on a slow link no more than the GEMMs
+ * take. Ranks whose exchanges have nothing beside them wait for each other too. */
 static void
 test_overlap(void)
 {
-	struct hardware fast = device("gpu h200\nlink-bandwidth 1e6\nlayer-overlap 1\n"),
+	struct hardware fast = device("gpu h200\nlink-bandwidth 1e6\nlayer-overlap 1\n"
+				      "message-us 0\n"),
+			ours = device("gpu h200\nlink-bandwidth 1e6\nlayer-overlap 1\n"),
 			slow = device("gpu h200\nlink-bandwidth 1\n");
 	struct train_shape s = { 2048, 4, 8, DTYPE_BF16, SHARDING_NONE, optim_rules }, t = s;
 	struct layout plain = { 8, 1, 1, 1 }, rows = { 8, 1, 1, 1, true };
@@ -386,8 +392,9 @@ test_overlap(void)
 	t.tp_comm_overlap = true;
 	CHECK_NEAR(timed_shape(&fast, plain, t).tp / timed_shape(&fast, plain, s).tp,
 	    (2.0 * 16 + 4) / (8.0 * 16 + 4), 1e-9);
-	CHECK_NEAR(timed_shape(&fast, rows, t).tp / timed_shape(&fast, rows, s).tp,
-	    4 / (10.0 * 16 + 4), 1e-9);
+	CHECK(timed_shape(&fast, rows, t).tp < 0.05 * timed_shape(&fast, rows, s).tp);
+	CHECK(timed_shape(&ours, rows, s).tp >
+	    timed_shape(&fast, rows, s).tp + 0.05 * timed_shape(&ours, rows, s).compute);
 	saved = timed_shape(&slow, plain, s).tp - timed_shape(&slow, plain, t).tp;
 	slower = timed_shape(&slow, rows, s).tp - timed_shape(&slow, rows, t).tp;
 	CHECK(saved > 0 && slower > 2 * saved && saved < timed_shape(&slow, plain, s).compute);
@@ -616,6 +623,54 @@ test_most(void)
 		}
 }
 
+/* This program computes the head's gradients in the forward pass, others in the backward pass. */
+static void
+test_head(void)
+{
+	struct hardware ours = device("gpu h200\n"), others = device("gpu h200\nmessage-us 0\n");
+	struct model_config c = llama_1b();
+	struct layout l = { 1, 1, 1, 2 };
+	struct train_shape s = { 2048, 4, 8, DTYPE_BF16, SHARDING_NONE, optim_rules };
+	struct memory_stages stages;
+	struct run_case r = { &c, &l, &s, &ours, &stages, { 0 } };
+	struct block_costs costs;
+	struct pipeline_costs at[2];
+
+	memory_stages_init(&stages, &c, &l, &s);
+	for (int i = 0; i < 2; i++) {
+		r.hw = i ? &others : &ours;
+		time_blocks(&r, &costs);
+		time_pipeline(&r, &costs, &at[i]);
+	}
+	memory_stages_release(&stages);
+	CHECK(at[0].pass[0].forward == at[1].pass[0].forward);
+	CHECK(at[0].pass[1].backward < 0.8 * at[1].pass[1].backward);
+	CHECK_NEAR(at[0].pass[1].forward + at[0].pass[1].backward,
+	    at[1].pass[1].forward + at[1].pass[1].backward, 1e-12);
+	CHECK(at[0].lands[0] && !at[1].lands[0]);
+}
+
+/* Two tensor ranks that hold all experts whole sum their gradients, in both directions; those that
+ * each hold half of them do not. */
+static void
+test_sums(void)
+{
+	struct hardware hw = device("gpu h200\n");
+	struct model_config c = llama_1b();
+	struct layout whole = { 2, 1, 1, 1, true }, halves = whole;
+	struct train_shape s = { 2048, 4, 8, DTYPE_BF16, SHARDING_NONE, optim_rules };
+	double experts, link = hw.link_bandwidth * hw.link_efficiency * 1e9;
+
+	c.num_experts = 8;
+	c.moe_router_topk = 2;
+	c.moe_ffn_hidden_size = 2048;
+	experts = 16.0 * 8 * 3 * 2048 * 2048;
+	whole.expert_tensor_parallel_size = 1;
+	halves.expert_tensor_parallel_size = 2;
+	CHECK(timed_model(&hw, c, whole, s).tp - timed_model(&hw, c, halves, s).tp >
+	    4 * experts / link);
+}
+
 int
 main(void)
 {
@@ -628,6 +683,8 @@ main(void)
 	test_activation_offload();
 	test_overlap();
 	test_matrices();
+	test_head();
+	test_sums();
 	test_scale();
 	test_fp8();
 	test_fp8_experts();

@@ -100,6 +100,7 @@ random_input(void)
 
 	hardware_row(0, &in.hw);
 	in.hw.gpus_per_node = ONE_OF(1, 2, 4, 8);
+	in.hw.message_us = ONE_OF(0, 5, 5);
 	in.hw.reserve_gb = 0;
 	in.hw.kernel_us = ONE_OF(0, 0, 1);
 	in.hw.step_ms = 0;
@@ -295,6 +296,8 @@ add_layout(struct plans *all, const int64_t size[5], bool rows, enum context_for
 	if (c == 1 || in->keep_form ? form != in->shape.context_form : false)
 		return;
 	x.shape.context_form = form;
+	if (t > 1 && t <= (int64_t)in->hw.gpus_per_node && in->hw.message_us > 0)
+		x.shape.tp_comm_overlap = true;
 	x.layout.expert_model_parallel_size = experts ? e : 0;
 	x.layout.expert_tensor_parallel_size = experts ? slices : 0;
 	if (layout_check(&x.layout, &in->model, &ignored) == 0 &&
