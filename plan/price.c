@@ -145,13 +145,6 @@ static const double of_rows = 260 / 338.0;
  * any number, wait 0.07. */
 static const double of_attention = 0.1, of_others = 0.07, of_computation = 0.055;
 
-/* Whether these are constants of this program: others have messages passed on by NCCL. */
-static bool
-this_program(const struct hardware *hw)
-{
-	return hw->message_us > 0;
-}
-
 /* How much the slowest of n ranks, whose times are independent, exceeds their mean, beside four:
  * the largest of n normal numbers is 0.56, 0.85 and 1.03 for 2, 3 and 4. That those of more are
  * independent is not known. */
@@ -286,7 +279,7 @@ price_message(const struct run_case *r, double bytes, bool inside)
 bool
 price_message_lands(const struct run_case *r, bool inside)
 {
-	return inside && this_program(r->hw) && r->hw->num_sms > 0;
+	return inside && hardware_is_own(r->hw) && r->hw->num_sms > 0;
 }
 
 /* To the next stage, over links of a node where all stages of a pipeline share one. */
@@ -328,16 +321,16 @@ price_hosts(struct layout *l, const struct model_config *c, const struct hardwar
 	const struct host_places where = { .ranks_per_host = (int64_t)hw->gpus_per_node };
 
 	l->host_ranks = where.ranks_per_host;
-	l->expert_hosts = c->num_experts && this_program(hw) ? hosts_of_experts(l, &where) : 1;
+	l->expert_hosts = c->num_experts && hardware_is_own(hw) ? hosts_of_experts(l, &where) : 1;
 }
 
 /* Terms are added by a kernel, after the last of them has come: of n ranks it reads as many parts
  * and writes one. Between two GPUs rows are gathered at 350 GB/s and summed at 272 (results.tsv,
- * 8c60c036). */
+ * ca5deb13). */
 static double
 adding(const struct run_case *r, const struct operation *o, int64_t size)
 {
-	if (!o->sums || size == 1 || !this_program(r->hw) || r->hw->num_sms <= 0)
+	if (!o->sums || size == 1 || !hardware_is_own(r->hw) || r->hw->num_sms <= 0)
 		return 0;
 	return moved(r->hw, o->bytes * (1 + 1 / (double)size));
 }
@@ -352,7 +345,7 @@ exchange(const struct run_case *r, const struct operation *o)
 	if (o->class == OPERATION_STAGES)
 		return message(r, o->bytes);
 	/* Others sum what tensor ranks hold whole in one call, and experts among data ranks. */
-	if (o->class == OPERATION_TENSOR && o->pass == OPERATION_STEP && !this_program(r->hw))
+	if (o->class == OPERATION_TENSOR && o->pass == OPERATION_STEP && !hardware_is_own(r->hw))
 		return 0;
 	if (o->axes == AX_BIT(AX_PP)) /* the ends of a pipeline */
 		return all_reduce(r, 2,
@@ -420,7 +413,7 @@ hidden(const struct run_case *r, const struct operation *o, double seconds, cons
 		most = rows_between(r, o);
 	/* Other programs gather keys beside nothing. */
 	if (o->class == OPERATION_CONTEXT && r->shape->context_form == CONTEXT_GATHER &&
-	    !this_program(r->hw))
+	    !hardware_is_own(r->hw))
 		return 0;
 	for (int i = 0; i < o->num_beside; i++)
 		room += o->beside[i].operation == OPERATION_ROOM
@@ -444,7 +437,7 @@ wait_for_others(const struct run_case *r, struct block_price *b)
 	int64_t c = r->layout->context_parallel_size, t = r->layout->tensor_model_parallel_size;
 	double context = c > 1 ? of_others : 0, tensor = 0;
 
-	if (this_program(r->hw)) {
+	if (hardware_is_own(r->hw)) {
 		context = of_attention * slowest_of(c);
 		tensor = r->shape->tp_comm_overlap ? 0 : of_computation * slowest_of(t);
 	}
@@ -470,7 +463,7 @@ price_block(const struct run_case *r, const struct operation_list *x, struct blo
 		alone[i] = price_operation(r, &x->item[i]);
 	for (int i = 0; i < x->count; i++) {
 		const struct operation *o = &x->item[i];
-		bool forward = o->pass == OPERATION_FORWARD || (o->early && this_program(r->hw));
+		bool forward = o->pass == OPERATION_FORWARD || (o->early && hardware_is_own(r->hw));
 		double seconds = alone[i] - hidden(r, o, alone[i], alone);
 
 		take(forward ? &out->forward : &out->backward, o, seconds);

@@ -77,19 +77,12 @@ message_of(const struct sim *x, const struct action *a, int stage)
 	return &x->message[(2 * from + is_back(a)) * x->s->shape->num_microbatches + a->microbatch];
 }
 
-/* The stage from which a message goes to the next, or to which it comes back. */
-static int
-link_of(const struct sim *x, const struct action *a, int stage)
-{
-	int p = x->s->shape->num_stages, from = sender(x, a, stage) % p;
-
-	return is_back(a) ? (from + p - 1) % p : from;
-}
-
 static double
 seconds_of(const struct sim *x, const struct action *a, int stage)
 {
-	return x->s->message(x->s->ctx, link_of(x, a, stage));
+	int p = x->s->shape->num_stages, from = sender(x, a, stage) % p;
+
+	return x->s->message(x->s->ctx, is_back(a) ? (from + p - 1) % p : from);
 }
 
 /* --- passes ----------------------------------------------------------------------------------- */

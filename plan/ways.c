@@ -34,7 +34,7 @@ way_shape(const struct search_input *in, const struct way *w, struct train_shape
 	s->micro_batch_size = w->micro_batch;
 	s->num_microbatches = w->num_microbatches;
 	s->tp_comm_overlap |= w->tensor > 1 && w->tensor <= in->hw.gpus_per_node &&
-	    in->hw.message_us > 0 && s->fp8.format == FP8_NONE;
+	    hardware_is_own(&in->hw) && s->fp8.format == FP8_NONE;
 }
 
 /* Counts what a rule forbids by the option that its message begins with; the last refusal but one

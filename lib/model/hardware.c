@@ -186,6 +186,12 @@ hardware_resolve(
 }
 
 bool
+hardware_is_own(const struct hardware *hw)
+{
+	return hw->message_us > 0;
+}
+
+bool
 hardware_figure(int number, const char **option, size_t *off)
 {
 	if (number < 0 || (size_t)number >= sizeof figures / sizeof *figures)

@@ -81,6 +81,8 @@ void hardware_resolve(
 /* -1 with the reason when the program that was given is neither a name nor a file that can be
  * read. */
 int hardware_check_stack(const struct hardware *typed, struct err *e);
+/* Whether these are figures of this program: others have messages passed on by NCCL. */
+bool hardware_is_own(const struct hardware *hw);
 /* A figure of a device and the option that sets it, by number; false after the last. */
 bool hardware_figure(int number, const char **option, size_t *off);
 /* The share of its rate that a GEMM reaches, `count` of them in one kernel: what waves of output
