@@ -24,3 +24,15 @@ search_fit(const struct candidate *c, const struct hardware *hw)
 
 	return used > most ? FIT_NO : used > 1 - margin ? FIT_TIGHT : FIT_YES;
 }
+
+double
+search_need_on_host(const struct candidate *c, const struct hardware *hw)
+{
+	return (double)c->host * fmin(hw->gpus_per_node, (double)layout_world(&c->layout));
+}
+
+bool
+search_fits_host(const struct candidate *c, const struct hardware *hw)
+{
+	return hw->host_memory_gb <= 0 || search_need_on_host(c, hw) <= hw->host_memory_gb * gib;
+}

@@ -42,6 +42,7 @@ struct candidate {
 	enum split_form split;
 	struct train_shape shape;
 	uint64_t bytes; /* arenas of the fullest rank */
+	uint64_t host;  /* what the rank that keeps most on its host keeps there */
 	/* of the stage that holds most of the parameters, and those that its optimizer owns */
 	int64_t elements, own;
 	enum fit fit;
@@ -74,5 +75,9 @@ struct search {
 double search_need(const struct candidate *c, const struct hardware *hw);
 /* Whether a plan fits. */
 enum fit search_fit(const struct candidate *c, const struct hardware *hw);
+/* Host bytes that the ranks of a host need at most, and whether it has room for them; so it does if
+ * its memory is not known. */
+double search_need_on_host(const struct candidate *c, const struct hardware *hw);
+bool search_fits_host(const struct candidate *c, const struct hardware *hw);
 
 #endif

@@ -240,6 +240,21 @@ memtable_most(struct memory_stages *x, const struct train_shape *s, int64_t *ele
 	return most;
 }
 
+uint64_t
+memtable_most_on_host(struct memory_stages *x, const struct train_shape *s)
+{
+	uint64_t most = 0;
+
+	for (int stage = 0; stage < x->layout->pipeline_model_parallel_size; stage++) {
+		struct memory_plan m;
+
+		memory_plan_stage(&m, x, s, stage);
+		most = m.arena[ARENA_HOST] > most ? m.arena[ARENA_HOST] : most;
+		memory_release(&m);
+	}
+	return most;
+}
+
 void
 memtable_fullest(const struct run_plan *plan, uint64_t sum[MEMTABLE_COLUMNS])
 {

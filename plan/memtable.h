@@ -41,5 +41,7 @@ void memtable_summary(const struct run_plan *plan, FILE *f);
  * in *own (may be NULL). */
 uint64_t memtable_most(
     struct memory_stages *x, const struct train_shape *s, int64_t *elements, int64_t *own);
+/* Bytes that the rank which keeps most on its host keeps there. */
+uint64_t memtable_most_on_host(struct memory_stages *x, const struct train_shape *s);
 
 #endif

@@ -120,17 +120,24 @@ add_refusals(const struct search *s, struct str *out)
 static int
 say_none(const struct search *s, const struct search_input *in, struct err *e)
 {
-	struct str text = { 0 }, name = { 0 };
+	struct str text = { 0 }, name = { 0 }, room = { 0 }, needs = { 0 };
 
 	if (s->legal) {
 		search_name(&s->smallest, &name);
+		str_addf(&room, "%.4g GiB", in->hw.memory_gb);
+		str_addf(&needs, "%.4g GiB", search_need(&s->smallest, &in->hw) / gib);
+		if (in->hw.host_memory_gb > 0) {
+			str_addf(&room, " and %.4g of a host", in->hw.host_memory_gb);
+			str_addf(&needs, " and %.4g of a host",
+			    search_need_on_host(&s->smallest, &in->hw) / gib);
+		}
 		add_remedies(s, in, &text);
 		add_refusals(s, &text);
 		err_set(e,
-		    "none of %lld legal layouts of %lld ranks fits %.4g GiB, whatever is sharded, "
-		    "recomputed or kept on the host: the smallest plan needs %.4g GiB (%s)%s",
-		    (long long)s->legal, (long long)in->world_size, in->hw.memory_gb,
-		    search_need(&s->smallest, &in->hw) / gib, name.buf, text.len ? text.buf : "");
+		    "none of %lld legal layouts of %lld ranks fits %s, whatever is sharded, "
+		    "recomputed or kept on the host: the smallest plan needs %s (%s)%s",
+		    (long long)s->legal, (long long)in->world_size, room.buf, needs.buf, name.buf,
+		    text.len ? text.buf : "");
 	} else {
 		add_refusals(s, &text);
 		err_set(e,
@@ -142,6 +149,8 @@ say_none(const struct search *s, const struct search_input *in, struct err *e)
 	}
 	str_release(&name);
 	str_release(&text);
+	str_release(&room);
+	str_release(&needs);
 	return -1;
 }
 

@@ -32,13 +32,15 @@ print_forms(const struct candidate *c, FILE *f)
 	struct str recompute = { 0 };
 
 	add_recompute(&c->shape.recompute, &recompute);
-	fprintf(f, "\t%d\t%s\t%s\t%s\t%lld\t%s%s\t%lld\t%d\n", layout_row_shards(&c->layout) > 1,
+	fprintf(f, "\t%d\t%s\t%s\t%s\t%lld\t%s%s\t%lld\t%d\t%.3f\n",
+	    layout_row_shards(&c->layout) > 1,
 	    c->layout.context_parallel_size > 1 ? form_name(c) : "-", split_names[c->split],
 	    recompute.buf, (long long)c->shape.offloaded_layers,
 	    c->shape.optimizer_offload > 0 ? "host" : "device",
 	    c->shape.optim.chosen && c->shape.optim.state[0] == DTYPE_BF16 ? " bf16" : "",
 	    (long long)layout_instances(&c->layout),
-	    c->layout.tensor_model_parallel_size > 1 && c->shape.tp_comm_overlap);
+	    c->layout.tensor_model_parallel_size > 1 && c->shape.tp_comm_overlap,
+	    (double)c->host / gib);
 	str_release(&recompute);
 }
 
@@ -51,7 +53,7 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 	      "memory_gib\tfit\tseconds\t"
 	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\t"
 	      "cp_share\tchunks\tep\tetp\tep_share\tsp\tcp_comm_type\tsplit\trecompute\t"
-	      "offloaded_layers\toptimizer\tinstances\ttp_overlap\n",
+	      "offloaded_layers\toptimizer\tinstances\ttp_overlap\thost_gib\n",
 	    f);
 	for (int i = 0; i < s->count && i < top; i++) {
 		const struct candidate *c = &s->item[i];

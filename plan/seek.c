@@ -375,6 +375,16 @@ weigh_by_bound(struct seeking *k, struct candidate *c)
 	return weigh_bound(k, c);
 }
 
+/* Whether a plan, which keeps as little on its host as will do, leaves that room. */
+static bool
+leaves_host_room(struct seeking *k, struct candidate *c)
+{
+	bool keeps = c->shape.offloaded_layers || c->shape.optimizer_offload > 0;
+
+	c->host = keeps ? memtable_most_on_host(hold(k, c), &c->shape) : 0;
+	return search_fits_host(c, &k->in->hw);
+}
+
 /* The plan of an entry that fits best, with the fewest layers with which it does. */
 static enum fit
 weigh_least(struct seeking *k, const struct entry *e, struct candidate *c)
@@ -390,14 +400,14 @@ weigh_least(struct seeking *k, const struct entry *e, struct candidate *c)
 	if (weigh_bound(k, c) == FIT_NO || (fit = weigh(k, c)) == FIT_NO)
 		return FIT_NO;
 	if (!saving_has_amount(e->saving))
-		return fit;
+		return leaves_host_room(k, c) ? fit : FIT_NO;
 	/* Bounds are nearly exact: few plans are made to the byte. */
 	plan_of(k, e, fewest(k, e, fit, layers, weigh_by_bound), c);
 	if (weigh(k, c) > fit) {
 		plan_of(k, e, fewest(k, e, fit, layers, weigh), c);
 		weigh(k, c);
 	}
-	return c->fit;
+	return leaves_host_room(k, c) ? c->fit : FIT_NO;
 }
 
 static void
@@ -702,6 +712,7 @@ find_smallest(struct seeking *k)
 	for (int i = 0; i < k->num_ways && i < WAYS; i++)
 		if (!k->out->smallest.bytes || least[i].bytes < k->out->smallest.bytes)
 			weigh_smallest(k, least[i].way);
+	leaves_host_room(k, &k->out->smallest);
 	free(least);
 }
 

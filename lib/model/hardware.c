@@ -26,7 +26,7 @@
 	.gemm_efficiency = 0.78, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.5
 #define HOPPER \
 	.gemm_efficiency = 0.708, .attention_efficiency = 0.54, COMMON, \
-	.network_efficiency = 0.85, .hopper = true, .profile_error = 4.9
+	.network_efficiency = 0.85, .hopper = true, .profile_error = 4.8
 #define BLACKWELL \
 	.gemm_efficiency = 0.55, .attention_efficiency = 0.3, COMMON, .network_efficiency = 0.85
 #define COMMON \
@@ -92,6 +92,7 @@ static const struct figure {
 	FIGURE("message-us", message_us),
 	FIGURE("host-bandwidth", host_bandwidth),
 	FIGURE("host-update-bandwidth", host_update_bandwidth),
+	FIGURE("host-memory-gb", host_memory_gb),
 	FIGURE("watts", watts),
 	FIGURE("gemm-efficiency", gemm_efficiency),
 	FIGURE("attention-efficiency", attention_efficiency),

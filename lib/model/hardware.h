@@ -29,6 +29,7 @@ struct hardware {
 	double watts;   /* that a device draws in training; 0: not known */
 	/* GB/s of gradients and states that the processors of a host update, for all its ranks */
 	double host_update_bandwidth;
+	double host_memory_gb; /* GiB of a host that its ranks may take; 0: not known */
 	/* of 8 bits: beyond that of 16 */
 	double gemm_efficiency, fp8_efficiency, attention_efficiency, memory_efficiency,
 	    link_efficiency, network_efficiency, host_efficiency;
@@ -137,6 +138,8 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		"bandwidth to host memory, one way, GB/s"),             \
 	    HARDWARE_NUM(S, M, "host-update-bandwidth", host_update_bandwidth, 1e-6, 1e9,          \
 		"bytes of gradients and states that the processors of a node update, GB/s"),       \
+	    HARDWARE_NUM(S, M, "host-memory-gb", host_memory_gb, 0, 1e9,                           \
+		"memory of a node's processors that its ranks may take, GiB; 0: any"),             \
 	    HARDWARE_NUM(S, M, "watts", watts, 0, 1e6,                                             \
 		"power that a device draws in training, W"),                                       \
 	    HARDWARE_NUM(S, M, "gemm-efficiency", gemm_efficiency, 1e-3, 1,                        \

@@ -462,7 +462,7 @@ column()
 @test "search: the best plans, and a plan that check and mem accept" {
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 \
 		--global-batch-size 512 -o plan.conf
-	[ "${lines[0]}" = "rank	tp	cp	dp	pp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other	cp_share	chunks	ep	etp	ep_share	sp	cp_comm_type	split	recompute	offloaded_layers	optimizer	instances	tp_overlap" ]
+	[ "${lines[0]}" = "rank	tp	cp	dp	pp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other	cp_share	chunks	ep	etp	ep_share	sp	cp_comm_type	split	recompute	offloaded_layers	optimizer	instances	tp_overlap	host_gib" ]
 	[ "${#lines[@]}" = 11 ]
 	[[ "$stderr" == "mplan: "*" legal layouts, "*" plans made in the order of their time; the best (tensor "*") spends "*" % of a step on "*"; the next ("* ]]
 	# The shares of each row add up to 1.
@@ -532,6 +532,24 @@ column()
 	[ "$(column 10 <<<"$output" | tail -n 1)" = fits ]
 	run -1 published search gpt-oss-120b --world-size 8 --gpu h100 --global-batch-size 1024
 	[[ "$output" == "mplan: none of "*" legal layouts of 8 ranks fits 79.2 GiB, whatever is sharded, recomputed or kept on the host: the smallest plan needs "* ]]
+}
+
+@test "search: plans that keep more on a host than it has are left out" {
+	search() {
+		mplan search -q --config 8b.conf --seq-length 8192 --world-size 1 --gpu h200 \
+			--global-batch-size 64 --top 1 "$@"
+	}
+	run -0 search
+	[ "$(column 29,32 <<<"$output")" = "host	89.776" ]
+	[ "$(search --host-memory-gb 90)" = "$output" ]
+	run -0 search --host-memory-gb 89
+	[ "$(column 29 <<<"$output")" = device ]
+	column 32 <<<"$output" | awk '$1 > 89 || $1 <= 0 { exit 1 }'
+	# With no room there nothing goes to the host.
+	run -0 search --host-memory-gb 1
+	[ "$(column 28-29,32 <<<"$output")" = "0	device	0.000" ]
+	run -1 search --host-memory-gb 1 --micro-batch-size 2 --gpu h100
+	[[ "$output" == "mplan: none of 1 legal layouts of 1 ranks fits 79.2 GiB and 1 of a host, "*": the smallest plan needs "*" GiB and "*" of a host ("* ]]
 }
 
 @test "search: context ranks that are typed are in every plan, and cost traffic" {

@@ -34,7 +34,7 @@ of_list()
 		$at["stage"] != 0 { next }
 		$at["class"] == "product" {
 			each = $at["accumulate"] == "yes" ? "weight" : \
-				$at["pass"] == "backward" ? "input" : "forward"
+				$at["operation"] ~ /^gradient of the input/ ? "input" : "forward"
 			kernels = $at["kernels"]
 			gflop = $at["flops"] / kernels / 1e9
 			printf "%s %.9g %d\n", each, gflop, $at["times"] * kernels
