@@ -17,10 +17,10 @@
 static const double straggling_inside = 0.008, straggling = 0.003;
 
 /* Seconds of a micro batch on a stage, by class, and those that the device waits for the host; the
- * same by pass, of chunk j at pass[j * stages]. */
+ * same by pass, of chunk j at pass[j * stages], and those of heads, which the last chunk has. */
 struct stage_time {
 	double part[OPERATION_CLASSES], waits;
-	struct pass_cost *pass;
+	struct pass_cost *pass, heads;
 	int stages, chunks;
 };
 
@@ -75,9 +75,15 @@ add_blocks(const struct run_case *r, const struct block_costs *costs, const stru
 	for (int i = 0; i < n; i++) {
 		const struct block_price *p = &costs->kind[block_number(b[i].kind)][b[i].fp8 >= 0];
 		struct pass_cost *pass = &s->pass[b[i].chunk * s->stages];
+		double forward = add_pass(r, s, &p->forward),
+		       backward = add_pass(r, s, &p->backward);
 
-		pass->forward += add_pass(r, s, &p->forward);
-		pass->backward += add_pass(r, s, &p->backward);
+		pass->forward += forward;
+		pass->backward += backward;
+		if (b[i].kind == &block_head) {
+			s->heads.forward += forward;
+			s->heads.backward += backward;
+		}
 		if (b[i].recompute_chunk >= 0)
 			pass->backward +=
 			    add_pass(r, s, block_recompute_ends(b, n, i) ? &p->ending : &p->again);
@@ -95,23 +101,12 @@ wait_for_copies(const struct activation_offload_plan *p, double copies, double b
 	return fmax(copies - (double)(p->places + p->copied - 2) * each, 0);
 }
 
-static double
-seconds_of(const struct price *p)
-{
-	double sum = 0;
-
-	for (int i = 0; i < OPERATION_CLASSES; i++)
-		sum += p->part[i];
-	return sum;
-}
-
-/* Adds what the passes through the chunks of a stage wait for copies of saved activations. Where a
- * stage has a head, it runs after all layers and before they run back. */
+/* Adds what the passes through the chunks of a stage wait for copies of saved activations. A head
+ * runs after all layers and before they run back. */
 static void
-add_activation_offload(
-    const struct run_case *r, const struct block_costs *costs, int64_t stage, struct stage_time *s)
+add_activation_offload(const struct run_case *r, int64_t stage, struct stage_time *s)
 {
-	const struct block_price *head = &costs->kind[block_number(&block_head)][0];
+	const struct pass_cost none = { 0 };
 	struct memory_plan m;
 	double copies;
 
@@ -122,11 +117,11 @@ add_activation_offload(
 	    (double)m.offload_host_bytes / (r->hw->host_bandwidth * 1e9 * r->hw->host_efficiency);
 	for (int j = 0; m.activation_offload.moved && j < s->chunks; j++) {
 		struct pass_cost *pass = &s->pass[j * s->stages];
-		bool ends = stage == s->stages - 1 && j == s->chunks - 1;
-		double forward = wait_for_copies(&m.activation_offload, copies,
-			   pass->forward - (ends ? seconds_of(&head->forward) : 0)),
-		       back = wait_for_copies(&m.activation_offload, copies,
-			   pass->backward - (ends ? seconds_of(&head->backward) : 0));
+		const struct pass_cost *heads = j == s->chunks - 1 ? &s->heads : &none;
+		double forward = wait_for_copies(
+			   &m.activation_offload, copies, pass->forward - heads->forward),
+		       back = wait_for_copies(
+			   &m.activation_offload, copies, pass->backward - heads->backward);
 
 		pass->forward += forward;
 		pass->backward += back;
@@ -148,7 +143,7 @@ stage_time(const struct run_case *r, const struct block_costs *costs, int64_t st
 
 	add_blocks(r, costs, block, n, &s);
 	free(block);
-	add_activation_offload(r, costs, stage, &s);
+	add_activation_offload(r, stage, &s);
 	return s;
 }
 
