@@ -57,6 +57,7 @@ else
 	export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo
 fi
 B=$(cd "$B" && pwd) || exit 1
+[ -z "$APART" ] || APART=$(realpath -e "$APART") || exit 1
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -142,7 +143,6 @@ cat >one <<'END_OF_ONE'
 export CUDA_VISIBLE_DEVICES="$(echo "$CUDA_VISIBLE_DEVICES" |
 	cut -d , -f $((OMPI_COMM_WORLD_RANK % $1 + 1)))"
 shift
-[ -z "$APART" ] || export NCCL_HOSTID="host$((OMPI_COMM_WORLD_RANK / PER))" LD_PRELOAD="$APART"
 exec "$@"
 END_OF_ONE
 
@@ -150,13 +150,13 @@ END_OF_ONE
 train()
 {
 	ranks=${1%x*} hosts=${1#*x} steps=$2 each='' pretend="--pretend-hosts ${1#*x}"
+	preload=''
 	shift 2
 	rm -rf save metrics
-	[ "$ranks" -le $own ] && [ -z "$APART" ] || each="sh one $own"
-	[ -z "$APART" ] || pretend=''
-	export APART PER=$((ranks / hosts))
+	[ "$ranks" -le $own ] || each="sh one $own"
+	[ -z "$APART" ] || pretend='' preload="-x PER=$((ranks / hosts)) -x LD_PRELOAD=$APART"
 	# shellcheck disable=SC2086
-	timeout "$LIMIT" mpirun -np "$ranks" $each "$B/mtrain" $model $run \
+	timeout "$LIMIT" mpirun -np "$ranks" $preload $each "$B/mtrain" $model $run \
 		--backend "$DEVICE" $pretend --train-iters "$steps" \
 		--metrics-file metrics "$@" >log 2>&1 </dev/null || {
 		echo "exit status $? of $ranks ranks on $hosts hosts: $*"

@@ -129,20 +129,15 @@ syncs()
 		}'
 }
 
-# Runs a program that does not know --pretend-hosts, as two hosts.
-cat >apart <<'END_OF_APART'
-export NCCL_HOSTID="host$OMPI_COMM_WORLD_RANK" PER=1 LD_PRELOAD="$APART"
-exec "$@"
-END_OF_APART
-export APART="$B/tests/parity/apart.so"
-
 rows()
 {
 	[ -n "$OLD" ] || { echo "rows: left out without OLD"; return; }
-	preload=
 	for turn in new old old new new old; do
-		program=$B/mtrain pretend='--pretend-hosts 2'
-		[ $turn = new ] || program="sh $PWD/apart $OLD/mtrain" pretend=
+		case $turn in
+		new) program=$B/mtrain pretend='--pretend-hosts 2' preload= ;;
+		old) program=$OLD/mtrain pretend=
+			preload="-x PER=1 -x LD_PRELOAD=$B/tests/parity/apart.so" ;;
+		esac
 		# shellcheck disable=SC2086
 		train $qwen --train-iters 20 --timing-log-level 0 || return
 		sed -n 's/.*"tokens_per_second": \([0-9.e+]*\).*/\1/p' metrics | tail -n 14 |
