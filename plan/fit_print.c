@@ -48,6 +48,7 @@ start_from(const struct opt_parse *p, const struct hardware *typed, struct measu
 	} of_row[] = {
 		{ "gpus-per-node", offsetof(struct hardware, gpus_per_node) },
 		{ "network-bandwidth", offsetof(struct hardware, network_bandwidth) },
+		{ "message-us", offsetof(struct hardware, message_us) },
 		{ "gradient-fusion", offsetof(struct hardware, gradient_fusion) },
 		{ "loss-fusion", offsetof(struct hardware, loss_fusion) },
 		{ "gradient-bytes", offsetof(struct hardware, gradient_bytes) },

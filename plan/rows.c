@@ -239,6 +239,9 @@ add_fusions(struct str *out, const struct fields *f)
 	const char *with = text_of(f, "framework"), *notes = text_of(f, "notes");
 	bool older = begins(with, "Megatron-LM") && strstr(text_of(f, "source"), "2021");
 
+	/* NCCL passes on the messages of others. */
+	if (*with && !begins(with, "mikoshi"))
+		str_adds(out, "message-us 0\n");
 	if (older || begins(with, "Megatron-DeepSpeed"))
 		str_adds(out, "gradient-bytes 6\n");
 	else if ((begins(with, "Megatron-LM") || strstr(with, "Core") || begins(with, "NeMo")) &&

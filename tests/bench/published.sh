@@ -15,13 +15,11 @@ expected=$(realpath "$(dirname "$0")")/published.tsv
 table=$1 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
-# NCCL passes messages on.
-nccl="--message-us 0"
-older="$nccl --attention-passes 7 --stage-slices 1 --whole-recompute 1"
-core="$nccl --stage-slices 1 --loss-fusion 1"
+older="--attention-passes 7 --stage-slices 1 --whole-recompute 1"
+core="--stage-slices 1 --loss-fusion 1"
 # Attention of these programs is none for Hopper: on an H100 FlashAttention 2 in PyTorch reaches 288
 # to 304 of 989 TFLOP/s (pytorch/benchmark, 2296).
-fsdp="$nccl --dp-overlap 0.5" older_attention="--attention-efficiency 0.3"
+fsdp="--dp-overlap 0.5" older_attention="--attention-efficiency 0.3"
 # DeepSpeed's pipelines reduce gradients after the last micro batch. BigScience's programs start
 # kernels as vTrain's do, on another cluster, one after the other: they ran with
 # CUDA_LAUNCH_BLOCKING=1, without which 320 GPUs hung (chronicles-prequel.md).
