@@ -33,7 +33,7 @@ way_shape(const struct search_input *in, const struct way *w, struct train_shape
 	s->context_form = w->form;
 	s->micro_batch_size = w->micro_batch;
 	s->num_microbatches = w->num_microbatches;
-	s->tp_comm_overlap |= w->tensor > 1 && w->tensor <= in->hw.gpus_per_node &&
+	s->tp_comm_overlap |= w->tensor > 1 && (int64_t)in->hw.gpus_per_node % w->tensor == 0 &&
 	    hardware_is_own(&in->hw) && s->fp8.format == FP8_NONE;
 }
 

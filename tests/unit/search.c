@@ -296,7 +296,7 @@ add_layout(struct plans *all, const int64_t size[5], bool rows, enum context_for
 	if (c == 1 || in->keep_form ? form != in->shape.context_form : false)
 		return;
 	x.shape.context_form = form;
-	if (t > 1 && t <= (int64_t)in->hw.gpus_per_node && in->hw.message_us > 0)
+	if (t > 1 && (int64_t)in->hw.gpus_per_node % t == 0 && in->hw.message_us > 0)
 		x.shape.tp_comm_overlap = true;
 	x.layout.expert_model_parallel_size = experts ? e : 0;
 	x.layout.expert_tensor_parallel_size = experts ? slices : 0;
