@@ -155,7 +155,8 @@ output_open(struct output *o, enum dtype t, const struct resume_state *from, str
 		there = io_there(o->error_path, e);
 	if (there < 0)
 		return -1;
-	if (o->error_path && !there && errors_open(&o->errors, o->error_path, &start, e) < 0)
+	if (o->error_path && !there &&
+	    (lock_check(o->own, e) < 0 || errors_open(&o->errors, o->error_path, &start, e) < 0))
 		return -1;
 	return sync_names(o, e);
 }

@@ -409,8 +409,7 @@ close_stream(struct outfile *o)
 }
 
 /* Copies the first `keep` bytes of an open file into a new one, which takes its name: who else has
- * the old one open can no longer change what has this name. Closes fd; returns the new descriptor,
- * or -1. */
+ * the old one open can no longer change what has this name. Returns the new descriptor, or -1. */
 static int
 part_from_others(const char *path, int fd, int64_t keep, struct err *e)
 {
@@ -426,7 +425,8 @@ part_from_others(const char *path, int fd, int64_t keep, struct err *e)
 		copy = -1;
 	}
 	free(tmp);
-	close(fd);
+	if (copy >= 0)
+		(void)flock(copy, LOCK_EX | LOCK_NB);
 	return copy;
 }
 
@@ -457,10 +457,12 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared, s
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
 		shared = true;
 	if (shared) {
-		fd = part_from_others(o->tmp, fd, keep, e);
-		if (fd < 0)
+		int copy = part_from_others(o->tmp, fd, keep, e);
+
+		close(fd);
+		if (copy < 0)
 			return -1;
-		(void)flock(fd, LOCK_EX | LOCK_NB);
+		fd = copy;
 	}
 	o->fd = fd;
 	o->f = fdopen(fd, "rb+");
@@ -474,14 +476,57 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared, s
 	return -1;
 }
 
-/* fdatasync: it also writes the size, since that is needed to read the data. */
+/* Whether the name is that of the open file; -1: not known. */
+static int
+has_name(int fd, const char *name, struct err *e)
+{
+	struct stat mine, named;
+
+	if (lstat(name, &named) < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "look at", name);
+	if (fstat(fd, &mine) < 0)
+		return err_sys(e, "look at", name);
+	return mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
+}
+
+int
+outfile_sync_part(FILE **f, const char *tmp, struct err *e)
+{
+	int named, copy;
+	int64_t bytes;
+	FILE *again;
+
+	if (ferror(*f) || fflush(*f) != 0 || fdatasync(fileno(*f)) < 0)
+		return err_sys(e, "write", tmp);
+	named = has_name(fileno(*f), tmp, e);
+	if (named)
+		return named < 0 ? -1 : 0;
+	bytes = ftello(*f);
+	copy = bytes < 0 ? err_sys(e, "write", tmp) : part_from_others(tmp, fileno(*f), bytes, e);
+	if (copy < 0)
+		return -1;
+	again = fdopen(copy, "rb+");
+	if (again && fseeko(again, bytes, SEEK_SET) == 0) {
+		fclose(*f);
+		*f = again;
+		return io_sync_parent(tmp, e);
+	}
+	err_sys(e, "open", tmp);
+	if (again)
+		fclose(again);
+	else
+		close(copy);
+	return -1;
+}
+
 int
 outfile_sync(struct outfile *o, int64_t *bytes, struct err *e)
 {
-	if (ferror(o->f) || fflush(o->f) != 0 || fdatasync(o->fd) < 0 ||
-	    (*bytes = ftello(o->f)) < 0)
-		return err_sys(e, "write", o->tmp);
-	return 0;
+	int rc = outfile_sync_part(&o->f, o->tmp, e);
+
+	o->fd = fileno(o->f);
+	*bytes = ftello(o->f);
+	return rc == 0 && *bytes < 0 ? err_sys(e, "write", o->tmp) : rc;
 }
 
 /* Like outfile_abort, but keeps the file for outfile_resume. */
@@ -500,18 +545,24 @@ outfile_leave(struct outfile *o)
 int
 outfile_finish(struct outfile *o, struct err *e)
 {
-	int bad = ferror(o->f) || fflush(o->f) != 0 ||
-	    (o->direct && direct_finish(o->direct) < 0) || fsync(o->fd) < 0;
-	int saved = errno;
+	int64_t bytes;
+	int bad, saved;
 
+	if (o->resumable) {
+		int rc = outfile_sync(o, &bytes, e);
+
+		return close_stream(o) != 0 && rc == 0 ? err_sys(e, "write", o->path) : rc;
+	}
+	bad = ferror(o->f) || fflush(o->f) != 0 || (o->direct && direct_finish(o->direct) < 0) ||
+	    fsync(o->fd) < 0;
+	saved = errno;
 	if (close_stream(o) != 0 && !bad) {
 		bad = 1;
 		saved = errno;
 	}
 	if (!bad)
 		return 0;
-	if (!o->resumable)
-		unlink(o->tmp);
+	unlink(o->tmp);
 	errno = saved ? saved : EIO;
 	return err_sys(e, "write", o->path);
 }

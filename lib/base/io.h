@@ -83,8 +83,12 @@ void outfile_begin_sync(struct outfile *o, uint64_t from, uint64_t bytes);
  * another process may still have it open; then, and when one of this host has, a copy replaces the
  * file. */
 int outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared, struct err *e);
-/* Syncs everything written so far; *bytes is its size. */
+/* Syncs everything written so far; *bytes is its size. A writer that was stopped while it opened
+ * this part, and has lost its lock since, may have given the name to a file of its own when it woke
+ * up: then a copy takes the name back, and the file's place. */
 int outfile_sync(struct outfile *o, int64_t *bytes, struct err *e);
+/* The same of such a part whose stream, at its end, is all that is kept. */
+int outfile_sync_part(FILE **f, const char *tmp, struct err *e);
 void outfile_leave(struct outfile *o); /* closes; the temporary file stays */
 
 #endif

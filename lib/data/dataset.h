@@ -119,7 +119,7 @@ struct dataset_writer *dataset_writer_new(const char *prefix, enum dtype t, stru
 /* Gives a writer a mask, before anything is added by this process: it appears together with the
  * tokens, as PREFIX_mask, and the notes are to name it. Documents of a dataset without a mask count
  * whole. The prefix is valid as long as the writer. */
-int dataset_writer_add_mask(struct dataset_writer *w, const struct lock *lock, struct err *e);
+int dataset_writer_add_mask(struct dataset_writer *w, struct lock *lock, struct err *e);
 const char *dataset_writer_mask_name(const struct dataset_writer *w); /* last part; NULL: none */
 /* An unnamed file in the directory of the prefix, so that it fills that disk and not /tmp. */
 FILE *dataset_spill(const char *prefix, struct err *e);
@@ -165,9 +165,10 @@ struct dataset_mark {
 };
 
 /* from: the mark of dataset_sync; everything after it is cut off. NULL starts over. lock: of
- * dataset_claim; files that its former holder may still have open are copied. */
+ * dataset_claim, an error if it is lost; files that its former holder may still have open are
+ * copied. */
 struct dataset_writer *dataset_writer_resume(const char *prefix, enum dtype t,
-    const struct dataset_mark *from, const struct lock *lock, struct err *e);
+    const struct dataset_mark *from, struct lock *lock, struct err *e);
 /* Syncs everything that was added; *mark is its size. */
 int dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e);
 /* 1 when the commit of such a writer, after this mark, was completed, else 0; -1 with the reason

@@ -306,6 +306,10 @@ replace(struct dataset_writer *w, const struct ready *r, bool tokens, struct err
 	if (rc == 0)
 		rc = tokens ? dataset_check_target(w->prefix, !w->fresh, e)
 			    : look_at_names(w->prefix, e);
+	if (rc == 0 && tokens && w->keep)
+		rc = outfile_finish(&w->bin, e);
+	if (rc == 0 && w->mask && w->keep)
+		rc = outfile_finish(&w->mask->bin, e);
 	if (rc < 0)
 		return rc;
 	rc = stage_all(w, r, tokens, e);
@@ -317,11 +321,21 @@ replace(struct dataset_writer *w, const struct ready *r, bool tokens, struct err
 	return rc;
 }
 
+/* All tokens are on disk. A part that another run could continue is not closed before the names
+ * change, so that it has its own then. */
+static int
+finish_tokens(struct dataset_writer *w, struct err *e)
+{
+	int64_t bytes;
+
+	return w->keep ? outfile_sync(&w->bin, &bytes, e) : outfile_finish(&w->bin, e);
+}
+
 /* All of a mask under temporary names. */
 static int
 finish_mask(struct dataset_writer *w, struct ready *r, struct outfile *idx, struct err *e)
 {
-	if (outfile_finish(&w->mask->bin, e) < 0 || outfile_finish(idx, e) < 0)
+	if (finish_tokens(w->mask, e) < 0 || outfile_finish(idx, e) < 0)
 		return -1;
 	return write_sums(w->mask, &r->mask_sums, idx, e);
 }
@@ -352,7 +366,7 @@ dataset_publish(
 {
 	bool tokens = w->bin.f != NULL;
 	struct ready r = { .idx = idx, .mask_idx = mask_idx };
-	int rc = tokens ? outfile_finish(&w->bin, e) : 0;
+	int rc = tokens ? finish_tokens(w, e) : 0;
 
 	if (rc == 0)
 		rc = write_notes(w, &r.notes, e);

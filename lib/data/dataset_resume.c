@@ -12,13 +12,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Opens one of the named temporary files and keeps its first bytes. */
+/* Opens one of the named temporary files and keeps its first bytes. A writer that was stopped
+ * before this may have lost its lock, and its successor has such a file open. */
 static int
 open_part(struct outfile *o, const struct dataset_writer *w, const char *suffix, int64_t keep,
-    const struct lock *lock, struct err *e)
+    struct lock *lock, struct err *e)
 {
 	char *path = dataset_path(w->prefix, suffix);
-	int rc = outfile_resume(o, path, keep, lock_taken_over(lock), e);
+	int rc = lock_check(lock, e);
+
+	if (rc == 0)
+		rc = outfile_resume(o, path, keep, lock_taken_over(lock), e);
 
 	free(path);
 	return rc;
@@ -49,7 +53,7 @@ take_back(const char *prefix, struct err *e)
 /* Counts come from a file: each is checked before it is multiplied. */
 struct dataset_writer *
 dataset_writer_resume(const char *prefix, enum dtype t, const struct dataset_mark *from,
-    const struct lock *lock, struct err *e)
+    struct lock *lock, struct err *e)
 {
 	struct dataset_mark none = { 0 };
 	struct dataset_writer *w;
@@ -60,7 +64,7 @@ dataset_writer_resume(const char *prefix, enum dtype t, const struct dataset_mar
 		err_set(e, "%s: more sequences than 64-bit sizes allow", prefix);
 		return NULL;
 	}
-	if (from && take_back(prefix, e) < 0)
+	if (from && (lock_check(lock, e) < 0 || take_back(prefix, e) < 0))
 		return NULL;
 	from = from ? from : &none;
 	w = dataset_writer_bare(prefix, t);
@@ -85,13 +89,15 @@ dataset_writer_resume(const char *prefix, enum dtype t, const struct dataset_mar
 	return w;
 }
 
-/* Syncs one of the two streams besides the tokens. */
+/* Syncs one of the three streams besides the tokens. */
 static int
-sync_spill(const struct dataset_writer *w, FILE *f, struct err *e)
+sync_spill(const struct dataset_writer *w, FILE **f, const char *suffix, struct err *e)
 {
-	return ferror(f) || fflush(f) != 0 || fdatasync(fileno(f)) < 0
-	    ? err_sys(e, "write", w->prefix)
-	    : 0;
+	char *part = dataset_path(w->prefix, suffix);
+	int rc = outfile_sync_part(f, part, e);
+
+	free(part);
+	return rc;
 }
 
 /* Four syncs, and as many of the mask; the caller decides how often they are worth it. The mark of
@@ -105,8 +111,10 @@ dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e)
 		return -1;
 	mark->sequences = w->sequences;
 	mark->documents = w->boundaries;
-	return outfile_sync(&w->bin, &mark->bin_bytes, e) < 0 || sync_spill(w, w->lengths, e) < 0 ||
-		sync_spill(w, w->documents, e) < 0 || sync_spill(w, w->sums.file, e) < 0
+	return outfile_sync(&w->bin, &mark->bin_bytes, e) < 0 ||
+		sync_spill(w, &w->lengths, ".lengths.part", e) < 0 ||
+		sync_spill(w, &w->documents, ".documents.part", e) < 0 ||
+		sync_spill(w, &w->sums.file, ".sums.part", e) < 0
 	    ? -1
 	    : 0;
 }

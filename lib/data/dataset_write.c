@@ -392,7 +392,7 @@ finish_index(struct dataset_writer *w, struct outfile *idx, struct err *e)
 
 /* A writer that another run can continue has such a mask. */
 int
-dataset_writer_add_mask(struct dataset_writer *w, const struct lock *lock, struct err *e)
+dataset_writer_add_mask(struct dataset_writer *w, struct lock *lock, struct err *e)
 {
 	char *prefix = dataset_path(w->prefix, "_mask");
 	struct dataset_mark mark = { ftello(w->bin.f) / (int64_t)dtype_size(w->type), w->sequences,

@@ -116,9 +116,24 @@ test_writers(void)
 	}
 }
 
-/* Interrupted at each mark and continued, with bytes after the mark that are cut off. */
+/* Writes as one that was stopped when it opened its parts, and that wakes up now, would; the
+ * writer of the same parts is told nothing of it. */
 static void
-test_resume(void)
+wake_another(void)
+{
+	struct dataset_writer *w = dataset_writer_resume(scratch("r"), DTYPE_U16, NULL, NULL, &e);
+	struct dataset_mark mark;
+
+	CHECK(w != NULL);
+	add_tokens(w, 7, 5000, 100);
+	CHECK(dataset_sync(w, &mark, &e) == 0);
+	dataset_abort(w);
+}
+
+/* Interrupted at each mark and continued, with bytes after the mark that are cut off. woken: others
+ * take the names of the parts before each mark, and before the end. */
+static void
+test_resume(bool woken)
 {
 	static const int64_t stops[] = { 0, 5, SUMS_BLOCK / 2, SUMS_BLOCK / 2 + 9, SUMS_BLOCK,
 		SUMS_BLOCK + 77 };
@@ -132,18 +147,38 @@ test_resume(void)
 		CHECK(w != NULL);
 		add_tokens(w, at, stops[i], 100003);
 		at = stops[i];
+		if (woken)
+			wake_another();
 		CHECK(dataset_sync(w, &mark, &e) == 0);
 		from = &mark;
 		add_tokens(w, at, at + SUMS_BLOCK, 99991);
-		if (i + 1 < sizeof stops / sizeof *stops)
+		if (i + 1 < sizeof stops / sizeof *stops) {
 			dataset_abort(w);
-		else
-			CHECK(dataset_commit(w, &e) == 0);
+			continue;
+		}
+		if (woken)
+			wake_another();
+		CHECK(dataset_commit(w, &e) == 0);
 	}
 	check_all(scratch("r"));
 	CHECK(io_exists(scratch("r.sums.part")));
 	dataset_drop_parts(scratch("r"));
 	CHECK(!io_exists(scratch("r.sums.part")));
+}
+
+/* A writer that has lost its lock opens no parts, which are another's. */
+static void
+test_lost(void)
+{
+	const struct lock_terms how = { 0 };
+	struct lock *lock = dataset_claim(scratch("lost"), &how, &e);
+
+	CHECK(lock && io_write_file(scratch("lost.lock"), "another's", 9, &e) == 0);
+	CHECK(!dataset_writer_resume(scratch("lost"), DTYPE_U16, NULL, lock, &e));
+	CHECK(strstr(e.msg, "/lost.lock' no longer belongs to this run"));
+	CHECK(!io_exists(scratch("lost.bin.part")));
+	lock_release(lock);
+	CHECK(unlink(scratch("lost.lock")) == 0);
 }
 
 /* One damage of a file of sums, the bytes written over it and the reason. */
@@ -288,7 +323,9 @@ main(void)
 	CHECK(mkdtemp(dir));
 	snprintf(prefix, sizeof prefix, "%s/x", dir);
 	test_writers();
-	test_resume();
+	test_resume(false);
+	test_resume(true);
+	test_lost();
 	test_damage();
 	test_compare();
 	test_same();

@@ -121,6 +121,36 @@ test_former_writer(void)
 	}
 }
 
+/* One that wakes up while it opens the file takes the name of its successor's, which gets it back,
+ * with all that was written. */
+static void
+test_woken_writer(void)
+{
+	struct outfile next, woken;
+	struct err e;
+	int64_t n;
+
+	CHECK(outfile_resume(&next, "t", 0, true, &e) == 0);
+	fputs("kept", next.f);
+	CHECK(outfile_sync(&next, &n, &e) == 0 && n == 4);
+	for (int i = 0; i < 2; i++) {
+		CHECK(outfile_resume(&woken, "t", 0, false, &e) == 0);
+		fputs("another", woken.f);
+		CHECK(outfile_sync(&woken, &n, &e) == 0 && n == 7);
+		fputs(i ? " again" : " and continued", next.f);
+		if (i == 0) {
+			CHECK(outfile_sync(&next, &n, &e) == 0 && n == 18);
+			holds("t.part", "kept and continued");
+		} else {
+			CHECK(outfile_commit(&next, &e) == 0);
+		}
+		fputs("more", woken.f);
+		outfile_leave(&woken);
+	}
+	holds("t", "kept and continued again");
+	CHECK(!io_exists("t.part"));
+}
+
 int
 main(void)
 {
@@ -130,6 +160,7 @@ main(void)
 	test_files();
 	test_directories();
 	test_former_writer();
+	test_woken_writer();
 	CHECK(io_remove_tree(dir, NULL) == 0);
 	return check_done();
 }
