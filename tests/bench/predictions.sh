@@ -22,6 +22,7 @@ export OMPI_MCA_hwloc_base_binding_policy=none NCCL_NVLS_ENABLE="${NCCL_NVLS_ENA
 rows=$(pwd)/${ROWS:-tests/bench/predictions.tsv}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+ln -s "$(pwd)/tests" "$tmp" # of the rows, --model is a file of the tree
 cd "$tmp"
 tab=$(printf '\t')
 
