@@ -47,7 +47,7 @@ static __device__ inline void
 inverse_lengths(
     const struct delta_call &c, const struct place &p, const struct tensor &x, float *inverse)
 {
-	for (int t = threadIdx.x / 32; t < F::C; t += CU_THREADS / 32) {
+	for (int t = threadIdx.x / 32; t < F::C; t += F::THREADS / 32) {
 		float sum = 0;
 
 		for (int i = threadIdx.x % 32; t < p.count && i < c.d; i += 32) {
@@ -67,7 +67,7 @@ static __device__ inline void
 load_slab(const struct delta_call &c, const struct place &p, float *to, const struct tensor &x,
     const float *inverse, int first)
 {
-	for (int i = threadIdx.x; i < F::C * SLAB; i += CU_THREADS) {
+	for (int i = threadIdx.x; i < F::C * SLAB; i += F::THREADS) {
 		int t = i / SLAB, at = first + i % SLAB;
 		bool present = t < p.count && at < c.d;
 
@@ -83,7 +83,7 @@ template <class F>
 static __device__ inline void
 invert(const float *a, float *inverse)
 {
-	enum { LANES = CU_THREADS / F::C };
+	enum { LANES = F::THREADS / F::C };
 	int column = threadIdx.x / LANES, lane = threadIdx.x % LANES;
 
 	for (int t = 0; t < F::C; t++) {
@@ -102,8 +102,8 @@ invert(const float *a, float *inverse)
 /* A into a, and P into the record. */
 template <class F>
 static __device__ inline void
-put_scores(float *a, float *record, const struct factors &f, const struct sums<F::C, F::C> &keys,
-    const struct sums<F::C, F::C> &queries)
+put_scores(float *a, float *record, const struct factors &f, const score_sums<F> &keys,
+    const score_sums<F> &queries)
 {
 	FOR_SUMS(keys, i, t, s)
 	{
@@ -116,14 +116,14 @@ put_scores(float *a, float *record, const struct factors &f, const struct sums<F
 
 template <typename T, class F>
 static __global__ void
-__launch_bounds__(CU_THREADS) prepare_kernel(struct delta_call c)
+__launch_bounds__(F::THREADS) prepare_kernel(struct delta_call c)
 {
 	__shared__ __align__(16) float a[F::SQUARE], room[2 * F::C * SLAB_STEP],
 	    numbers[F::FACTORS];
 	float *k = room, *q = k + F::C * SLAB_STEP; /* and later T */
 	struct place p = place_of<F>(c, blockIdx.z, blockIdx.x, blockIdx.y);
 	struct factors f = factors_at<F>(numbers);
-	struct sums<F::C, F::C> keys, queries;
+	score_sums<F> keys, queries;
 	float *record = record_of<F>(c, p);
 
 	static_assert(F::SQUARE <= 2 * F::C * SLAB_STEP, "T is where the slabs were");
@@ -137,16 +137,18 @@ __launch_bounds__(CU_THREADS) prepare_kernel(struct delta_call c)
 		load_slab<T, F>(c, p, k, c.r.k, f.k_inverse, first);
 		load_slab<T, F>(c, p, q, c.r.q, f.q_inverse, first);
 		__syncthreads();
-		multiply<false, true>(keys, tile{ k, SLAB_STEP }, tile{ k, SLAB_STEP }, SLAB);
-		multiply<false, true>(queries, tile{ q, SLAB_STEP }, tile{ k, SLAB_STEP }, SLAB);
+		multiply<F::EXACT, false, true>(
+		    keys, tile{ k, SLAB_STEP }, tile{ k, SLAB_STEP }, SLAB);
+		multiply<F::EXACT, false, true>(
+		    queries, tile{ q, SLAB_STEP }, tile{ k, SLAB_STEP }, SLAB);
 	}
 	put_scores<F>(a, record, f, keys, queries);
 	__syncthreads();
 	invert<F>(a, room);
 	__syncthreads();
-	for (int i = threadIdx.x; i < F::C * F::C; i += CU_THREADS)
+	for (int i = threadIdx.x; i < F::C * F::C; i += F::THREADS)
 		record[i] = room[i / F::C * F::C_STEP + i % F::C];
-	for (int i = threadIdx.x; i < F::FACTORS - F::C; i += CU_THREADS)
+	for (int i = threadIdx.x; i < F::FACTORS - F::C; i += F::THREADS)
 		record[2 * F::C * F::C + i] = numbers[i];
 }
 
@@ -157,11 +159,14 @@ prepare(struct stream *st, const struct delta_call *c)
 	dim3 grid((unsigned)c->chunks, (unsigned)c->heads, (unsigned)c->samples);
 
 	if (c->d <= 128)
-		prepare_kernel<T, form<64, 32, 128>><<<grid, CU_THREADS, 0, cu_handle(st)>>>(*c);
+		prepare_kernel<T, form<64, 32, 128, is_float<T>()>>
+		    <<<grid, CU_THREADS, 0, cu_handle(st)>>>(*c);
 	else if (c->d <= 256)
-		prepare_kernel<T, form<32, 16, 256>><<<grid, CU_THREADS, 0, cu_handle(st)>>>(*c);
+		prepare_kernel<T, form<32, 16, 256, is_float<T>()>>
+		    <<<grid, CU_THREADS, 0, cu_handle(st)>>>(*c);
 	else
-		prepare_kernel<T, form<16, 16, 512>><<<grid, CU_THREADS, 0, cu_handle(st)>>>(*c);
+		prepare_kernel<T, form<16, 16, 512, is_float<T>()>>
+		    <<<grid, CU_THREADS, 0, cu_handle(st)>>>(*c);
 }
 
 void

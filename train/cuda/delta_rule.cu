@@ -15,7 +15,7 @@ enum { KEY_MAX = 512, STEPS = 15 };
 /* A block's part of shared memory, and the state's columns that its threads hold. */
 template <class F> struct columns {
 	float *rows, *state, *scores, *x, *w, *numbers;
-	struct sums<F::D, F::E> m;
+	state_sums<F> m;
 	int first;
 };
 
@@ -63,10 +63,10 @@ static __device__ inline void
 put_rest(const struct delta_call &c, struct columns<F> *s, const struct place &p)
 {
 	struct factors f = factors_at<F>(s->numbers);
-	struct sums<F::C, F::E> x;
+	value_sums<F> x;
 
 	clear(x);
-	multiply<false, false>(
+	multiply<F::EXACT, false, false>(
 	    x, tile{ s->rows, F::D_STEP }, tile{ s->state, F::E_STEP }, key_terms(c));
 	FOR_SUMS(x, i, row, column)
 	s->x[row * F::E_STEP + column] = f.beta[row] *
@@ -79,17 +79,18 @@ static __device__ inline void
 put_out(const struct delta_call &c, struct columns<F> *s, const struct place &p)
 {
 	struct factors f = factors_at<F>(s->numbers);
-	struct sums<F::C, F::E> out;
+	value_sums<F> out;
 	float factor = 1 / sqrtf((float)c.d);
 
 	load_rows<T, F>(c, p, s->rows, c.r.q, f.q_inverse);
 	load_scores<F>(s->scores, record_of<F>(c, p), 1);
 	__syncthreads();
 	clear(out);
-	multiply<false, false>(
+	multiply<F::EXACT, false, false>(
 	    out, tile{ s->rows, F::D_STEP }, tile{ s->state, F::E_STEP }, key_terms(c));
 	scale_rows<false>(out, f.carried);
-	multiply<false, false>(out, tile{ s->scores, F::C_STEP }, tile{ s->w, F::E_STEP }, F::C);
+	multiply<F::EXACT, false, false>(
+	    out, tile{ s->scores, F::C_STEP }, tile{ s->w, F::E_STEP }, F::C);
 	FOR_SUMS(out, i, row, column)
 	if (row < p.count && s->first + column < c.e)
 		put(row_of<T>(c.r.out, row_at(c, p, row)) + (int64_t)p.head * c.e + s->first +
@@ -108,7 +109,7 @@ pass_chunk(const struct delta_call &c, struct columns<F> *s, const struct place 
 {
 	struct factors f = factors_at<F>(s->numbers);
 	const float *record = record_of<F>(c, p);
-	struct sums<F::C, F::E> w;
+	value_sums<F> w;
 
 	load_factors<F>(s->numbers, record);
 	__syncthreads();
@@ -123,7 +124,8 @@ pass_chunk(const struct delta_call &c, struct columns<F> *s, const struct place 
 	put_rest<T, F>(c, s, p);
 	__syncthreads();
 	clear(w);
-	multiply<false, false>(w, tile{ s->scores, F::C_STEP }, tile{ s->x, F::E_STEP }, F::C);
+	multiply<F::EXACT, false, false>(
+	    w, tile{ s->scores, F::C_STEP }, tile{ s->x, F::E_STEP }, F::C);
 	put_tile(s->w, F::E_STEP, w);
 	__syncthreads();
 	if (c.r.out.data)
@@ -132,13 +134,14 @@ pass_chunk(const struct delta_call &c, struct columns<F> *s, const struct place 
 	put_tile(s->x, F::E_STEP, w);
 	__syncthreads();
 	scale(s->m, f.carried[F::C - 1]);
-	multiply<true, false>(s->m, tile{ s->rows, F::D_STEP }, tile{ s->x, F::E_STEP }, F::C);
+	multiply<F::EXACT, true, false>(
+	    s->m, tile{ s->rows, F::D_STEP }, tile{ s->x, F::E_STEP }, F::C);
 	__syncthreads();
 }
 
 template <typename T, class F>
 static __global__ void
-__launch_bounds__(CU_THREADS, 1) states_kernel(struct delta_call c)
+__launch_bounds__(F::THREADS, F::BLOCKS) states_kernel(struct delta_call c)
 {
 	extern __shared__ __align__(16) float delta_shared[];
 	struct columns<F> s = columns_of<F>(delta_shared);
@@ -161,7 +164,7 @@ launch_states(struct stream *st, const struct delta_call *c)
 
 	if (delta_allow(st, (const void *)states_kernel<T, F>, floats))
 		states_kernel<T, F>
-		    <<<grid, CU_THREADS, floats * sizeof(float), cu_handle(st)>>>(*c);
+		    <<<grid, F::THREADS, floats * sizeof(float), cu_handle(st)>>>(*c);
 }
 
 template <typename T>
@@ -169,11 +172,11 @@ static void
 states(struct stream *st, const struct delta_call *c)
 {
 	if (c->d <= 128)
-		launch_states<T, form<64, 32, 128>>(st, c);
+		launch_states<T, form<64, 32, 128, is_float<T>()>>(st, c);
 	else if (c->d <= 256)
-		launch_states<T, form<32, 16, 256>>(st, c);
+		launch_states<T, form<32, 16, 256, is_float<T>()>>(st, c);
 	else
-		launch_states<T, form<16, 16, 512>>(st, c);
+		launch_states<T, form<16, 16, 512, is_float<T>()>>(st, c);
 }
 
 void

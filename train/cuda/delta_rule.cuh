@@ -1,6 +1,6 @@
 /*
  * delta_rule.cuh - shared by the kernels of linear attention: what a launch is told, chunks of
- * positions, tiles in shared memory and products of them
+ * positions, and tiles of them in shared memory
  *
  * In a chunk of C positions with the state M before it, let G be the sums of the logarithms of the
  * decay from the chunk's first position on, and D[t][s] = exp(G[t] - G[s]) where s <= t are of one
@@ -19,12 +19,16 @@
 #define TRAIN_CUDA_DELTA_RULE_CUH
 
 #include "lib/model/recurrence.h"
-#include "train/cuda/kernel.cuh"
+#include "train/cuda/product.cuh"
 
-/* Positions of a chunk, columns of values of a block, and room for the width of a key. Rows of
- * tiles are 4 elements longer, so that they are whole packs and begin in other banks. */
-template <int CHUNK, int COLUMNS, int KEYS> struct form {
+/* Positions of a chunk, columns of values of a block, room for the width of a key, whether products
+ * are as exact as in float, and threads of a block. Rows of tiles are 4 elements longer, so that
+ * they are whole packs and begin in other banks. */
+template <int CHUNK, int COLUMNS, int KEYS, bool FLOATS, int BLOCK = CU_THREADS> struct form {
 	enum {
+		THREADS = BLOCK,
+		EXACT = FLOATS,
+		BLOCKS = FLOATS || KEYS > 128 ? 1 : 2, /* that a multiprocessor has at once */
 		C = CHUNK,
 		E = COLUMNS,
 		D = KEYS,
@@ -38,10 +42,23 @@ template <int CHUNK, int COLUMNS, int KEYS> struct form {
 		FACTORS = 8 * CHUNK,     /* struct factors */
 		RECORD = 2 * CHUNK * CHUNK + FACTORS
 	};
+
+	/* With larger blocks, for which the registers of exact products do not suffice. */
+	typedef form<CHUNK, COLUMNS, KEYS, FLOATS, FLOATS ? BLOCK : 2 * BLOCK> larger;
 };
 
-/* Sides of the square of threads that a product's sums are spread over. */
-enum { SIDE = 16 };
+/* Sums of a chunk's scores, of its values and keys, and of a state's columns. */
+template <class F> using score_sums = sums<F::C, F::C, F::THREADS>;
+template <class F> using value_sums = sums<F::C, F::E, F::THREADS>;
+template <class F> using key_sums = sums<F::C, F::D, F::THREADS>;
+template <class F> using state_sums = sums<F::D, F::E, F::THREADS>;
+
+template <typename T>
+static constexpr bool
+is_float(void)
+{
+	return sizeof(T) == sizeof(float);
+}
 
 /* Numbers of each position of a chunk, [C] each: b, g, D[C-1], G, where its document begins,
  * counted from the chunk's first position, and the inverse lengths of q and k. */
@@ -114,109 +131,6 @@ decay_between(const struct factors &f, int t, int s)
 	return s <= t && s >= (int)f.begins[t] ? expf(f.sum[t] - f.sum[s]) : 0;
 }
 
-/* --- products --------------------------------------------------------------------------------- */
-
-/* Elements of a matrix [M, N] that a thread sums. */
-template <int M, int N> struct sums {
-	enum { DOWN = M / SIDE, ACROSS = N / SIDE, COUNT = DOWN * ACROSS };
-	float at[COUNT];
-};
-
-/* Every element that a thread has: i its number, with its row and column. */
-/* clang-format off */
-#define FOR_SUMS(c, i, row, column) \
-	_Pragma("unroll") \
-	for (int i = 0, row, column; i < (c).COUNT && \
-	     (row = (int)threadIdx.x / SIDE + i / (c).ACROSS * SIDE, \
-		 column = (int)threadIdx.x % SIDE + i % (c).ACROSS * SIDE, true); i++)
-/* clang-format on */
-
-/* A tile and the elements from row to row. */
-struct tile {
-	const float *at;
-	int step;
-};
-
-/* Terms k to k + 3 of a row of a tile, or of a column of one that is stored transposed. */
-template <bool TRANSPOSED>
-static __device__ inline void
-four(float (&x)[4], const struct tile &t, int k, int row)
-{
-	if (!TRANSPOSED)
-		load(x, t.at + row * t.step + k);
-	else
-#pragma unroll
-		for (int j = 0; j < 4; j++)
-			x[j] = t.at[(k + j) * t.step + row];
-}
-
-/* c += a b, in the order of the products' k terms, a multiple of 4. BY_COLUMNS: a is stored
- * transposed; BY_ROWS: b is. */
-template <bool BY_COLUMNS, bool BY_ROWS, int M, int N>
-static __device__ inline void
-multiply(struct sums<M, N> &c, struct tile a, struct tile b, int k)
-{
-	enum { DOWN = sums<M, N>::DOWN, ACROSS = sums<M, N>::ACROSS };
-	int row = threadIdx.x / SIDE, column = threadIdx.x % SIDE;
-
-	a.at += BY_COLUMNS ? row : row * a.step;
-	b.at += BY_ROWS ? column * b.step : column;
-	for (int i = 0; i < k; i += 4) {
-		float x[DOWN][4], y[4];
-
-#pragma unroll
-		for (int m = 0; m < DOWN; m++)
-			four<BY_COLUMNS>(x[m], a, i, SIDE * m);
-#pragma unroll
-		for (int n = 0; n < ACROSS; n++) {
-			four<!BY_ROWS>(y, b, i, SIDE * n);
-#pragma unroll
-			for (int m = 0; m < DOWN; m++)
-#pragma unroll
-				for (int j = 0; j < 4; j++)
-					c.at[m * ACROSS + n] += x[m][j] * y[j];
-		}
-	}
-}
-
-template <int M, int N>
-static __device__ inline void
-clear(struct sums<M, N> &c)
-{
-#pragma unroll
-	for (int i = 0; i < c.COUNT; i++)
-		c.at[i] = 0;
-}
-
-template <int M, int N>
-static __device__ inline void
-scale(struct sums<M, N> &c, float factor)
-{
-#pragma unroll
-	for (int i = 0; i < c.COUNT; i++)
-		c.at[i] *= factor;
-}
-
-/* Each row times its factor, which is negated with NEGATED. */
-template <bool NEGATED, int M, int N>
-static __device__ inline void
-scale_rows(struct sums<M, N> &c, const float *factor)
-{
-	FOR_SUMS(c, i, row, column)
-	{
-		(void)column;
-		c.at[i] *= NEGATED ? -factor[row] : factor[row];
-	}
-}
-
-template <int M, int N>
-static __device__ inline void
-put_tile(float *to, int step, const struct sums<M, N> &c)
-{
-	FOR_SUMS(c, i, row, column)
-	to[row * step + column] = c.at[i];
-}
-
 /* --- tiles ------------------------------------------------------------------------------------ */
 
 /* The head's columns of all rows of a chunk, each row times its factor; zeros after the last row
@@ -230,7 +144,7 @@ load_rows(const struct delta_call &c, const struct place &p, float *to, const st
 
 	if (c.packs) {
 #pragma unroll 4
-		for (int i = threadIdx.x; i < F::C * PER_ROW; i += CU_THREADS) {
+		for (int i = threadIdx.x; i < F::C * PER_ROW; i += F::THREADS) {
 			int t = i / PER_ROW, at = i % PER_ROW * N;
 			float v[N] = {};
 
@@ -242,7 +156,7 @@ load_rows(const struct delta_call &c, const struct place &p, float *to, const st
 		}
 		return;
 	}
-	for (int i = threadIdx.x; i < F::C * F::D; i += CU_THREADS) {
+	for (int i = threadIdx.x; i < F::C * F::D; i += F::THREADS) {
 		int t = i / F::D, at = i % F::D;
 		bool present = t < p.count && at < c.d;
 
@@ -260,7 +174,7 @@ load_scores(float *to, const float *record, int number)
 	const float *from = record + number * F::C * F::C;
 
 #pragma unroll 4
-	for (int i = 4 * threadIdx.x; i < F::C * F::C; i += 4 * CU_THREADS)
+	for (int i = 4 * threadIdx.x; i < F::C * F::C; i += 4 * F::THREADS)
 		*(float4 *)(to + i / F::C * F::C_STEP + i % F::C) = *(const float4 *)(from + i);
 }
 
@@ -268,7 +182,7 @@ template <class F>
 static __device__ inline void
 load_factors(float *to, const float *record)
 {
-	for (int i = threadIdx.x; i < F::FACTORS; i += CU_THREADS)
+	for (int i = threadIdx.x; i < F::FACTORS; i += F::THREADS)
 		to[i] = record[2 * F::C * F::C + i];
 }
 
@@ -289,7 +203,7 @@ static __device__ inline void
 load_state(const struct delta_call &c, float *to, const float *from, int64_t step, int first)
 {
 #pragma unroll 4
-	for (int i = threadIdx.x; i < F::D * F::E; i += CU_THREADS) {
+	for (int i = threadIdx.x; i < F::D * F::E; i += F::THREADS) {
 		int row = i / F::E, column = first + i % F::E;
 		bool present = from && row < c.d && column < c.e;
 
@@ -300,19 +214,18 @@ load_state(const struct delta_call &c, float *to, const float *from, int64_t ste
 /* Elements of a state of the thread's, where it has them. */
 template <class F>
 static __device__ inline void
-store_state(const struct delta_call &c, float *to, int64_t step, int first,
-    const struct sums<F::D, F::E> &m)
+store_state(const struct delta_call &c, float *to, int64_t step, int first, const state_sums<F> &m)
 {
 	FOR_SUMS(m, i, row, column)
 	if (row < c.d && first + column < c.e)
 		to[row * step + first + column] = m.at[i];
 }
 
-/* The width of keys as products take it: the next multiple of 4. */
+/* The width of keys as products take it: the next multiple of 8. */
 static __device__ inline int
 key_terms(const struct delta_call &c)
 {
-	return (c.d + 3) / 4 * 4;
+	return (c.d + 7) / 8 * 8;
 }
 
 /* --- launches --------------------------------------------------------------------------------- */

@@ -98,7 +98,7 @@ load_dout(const struct delta_back &b, const struct place &p, const struct room<F
 	float factor = 1 / sqrtf((float)b.c.d);
 
 #pragma unroll 4
-	for (int i = threadIdx.x; i < F::C * F::E; i += CU_THREADS)
+	for (int i = threadIdx.x; i < F::C * F::E; i += F::THREADS)
 		s.o[i / F::E * F::E_STEP + i % F::E] =
 		    factor * value_at<T>(b.c, p, b.dout, i / F::E, s.first + i % F::E);
 }
@@ -108,7 +108,7 @@ template <class F, bool NEGATED>
 static __device__ inline void
 scale_tile(float *to, const float *factor)
 {
-	for (int i = threadIdx.x; i < F::C * F::E; i += CU_THREADS)
+	for (int i = threadIdx.x; i < F::C * F::E; i += F::THREADS)
 		to[i / F::E * F::E_STEP + i % F::E] *=
 		    NEGATED ? -factor[i / F::E] : factor[i / F::E];
 }
@@ -118,36 +118,36 @@ scale_tile(float *to, const float *factor)
 /* h into h, and P^T dO + h into x; rows, state, scores and o hold K, dM, P and dO. */
 template <class F>
 static __device__ inline void
-put_dw(const struct delta_call &c, const struct room<F> &s, struct sums<F::C, F::E> &h)
+put_dw(const struct delta_call &c, const struct room<F> &s, value_sums<F> &h)
 {
-	struct sums<F::C, F::E> dw;
+	value_sums<F> dw;
 
 	clear(h);
-	multiply<false, false>(h, rows_tile(s), state_tile(s), key_terms(c));
+	multiply<F::EXACT, false, false>(h, rows_tile(s), state_tile(s), key_terms(c));
 	scale_rows<false>(h, factors_at<F>(s.numbers).left);
 	dw = h;
-	multiply<true, false>(dw, scores_tile(s), values_tile<F>(s.o), F::C);
+	multiply<F::EXACT, true, false>(dw, scores_tile(s), values_tile<F>(s.o), F::C);
 	put_tile(s.x, F::E_STEP, dw);
 }
 
 /* y = T^T x, where scores holds T. */
 template <class F>
 static __device__ inline void
-solve_transposed(const struct room<F> &s, struct sums<F::C, F::E> &y)
+solve_transposed(const struct room<F> &s, value_sums<F> &y)
 {
 	clear(y);
-	multiply<true, false>(y, scores_tile(s), values_tile<F>(s.x), F::C);
+	multiply<F::EXACT, true, false>(y, scores_tile(s), values_tile<F>(s.x), F::C);
 }
 
 template <typename T, class F>
 static __device__ inline void
-pass_back(const struct delta_back &b, const struct room<F> &s, const struct place &p,
-    struct sums<F::D, F::E> &dm)
+pass_back(
+    const struct delta_back &b, const struct room<F> &s, const struct place &p, state_sums<F> &dm)
 {
 	const struct delta_call &c = b.c;
 	struct factors f = factors_at<F>(s.numbers);
 	const float *record = record_of<F>(c, p);
-	struct sums<F::C, F::E> y;
+	value_sums<F> y;
 
 	load_factors<F>(s.numbers, record);
 	put_tile(s.state, F::E_STEP, dm);
@@ -168,21 +168,21 @@ pass_back(const struct delta_back &b, const struct room<F> &s, const struct plac
 	put_tile(s.v, F::E_STEP, y);
 	__syncthreads();
 	scale(dm, f.carried[F::C - 1]);
-	multiply<true, false>(dm, rows_tile(s), values_tile<F>(s.v), F::C);
+	multiply<F::EXACT, true, false>(dm, rows_tile(s), values_tile<F>(s.v), F::C);
 	__syncthreads();
 	load_rows<T, F>(c, p, s.rows, c.r.q, f.q_inverse);
 	__syncthreads();
-	multiply<true, false>(dm, rows_tile(s), values_tile<F>(s.o), F::C);
+	multiply<F::EXACT, true, false>(dm, rows_tile(s), values_tile<F>(s.o), F::C);
 	__syncthreads();
 }
 
 template <typename T, class F>
 static __global__ void
-__launch_bounds__(CU_THREADS) reverse_kernel(struct delta_back b)
+__launch_bounds__(F::THREADS, F::BLOCKS) reverse_kernel(struct delta_back b)
 {
 	extern __shared__ __align__(16) float delta_shared[];
 	struct room<F> s = room_of<F>(delta_shared);
-	struct sums<F::D, F::E> dm;
+	state_sums<F> dm;
 
 	s.first = blockIdx.x * F::E;
 	clear(dm);
@@ -194,9 +194,9 @@ __launch_bounds__(CU_THREADS) reverse_kernel(struct delta_back b)
 
 /* What a block of a chunk and key head sums over its heads of values, over the columns of one. */
 template <class F> struct gathered {
-	struct sums<F::C, F::D> dq, dk;
-	struct sums<F::C, F::C> scores, writes; /* dO W^T, dV W^T */
-	float tail;                             /* the thread's part of dG[C-1] */
+	key_sums<F> dq, dk;
+	score_sums<F> scores, writes; /* dO W^T, dV W^T */
+	float tail;                   /* the thread's part of dG[C-1] */
 };
 
 /* vector += factor times the sums of the rows of a matrix [C, columns], or of its columns, which
@@ -205,7 +205,7 @@ template <class F, bool BY_COLUMNS>
 static __device__ inline void
 add_sums(float *vector, const struct tile &t, int columns, float factor)
 {
-	enum { LANES = CU_THREADS / F::C };
+	enum { LANES = F::THREADS / F::C };
 	int row = threadIdx.x / LANES, lane = threadIdx.x % LANES;
 	float sum = 0;
 
@@ -226,7 +226,7 @@ load_before(const struct delta_call &c, const struct place &p, const struct room
 	float sum = 0;
 
 	load_state<F>(c, s.state, m, c.e, s.first);
-	for (int i = threadIdx.x; i < F::D * F::E; i += CU_THREADS) {
+	for (int i = threadIdx.x; i < F::D * F::E; i += F::THREADS) {
 		int row = i / F::E, column = s.first + i % F::E;
 
 		if (row < c.d && column < c.e)
@@ -245,7 +245,7 @@ solve_columns(
 	const struct delta_call &c = b.c;
 	const float *record = record_of<F>(c, p);
 	struct factors f = factors_at<F>(s.numbers);
-	struct sums<F::C, F::E> h, y, kept, w;
+	value_sums<F> h, y, kept, w;
 
 	load_scores<F>(s.scores, record, 1);
 	load_state<F>(c, s.state, c.gradients + p.record * c.d * c.e, c.e, s.first);
@@ -259,7 +259,7 @@ solve_columns(
 	__syncthreads();
 	solve_transposed<F>(s, y);
 	clear(kept);
-	multiply<false, false>(kept, rows_tile(s), state_tile(s), key_terms(c));
+	multiply<F::EXACT, false, false>(kept, rows_tile(s), state_tile(s), key_terms(c));
 	scale_rows<false>(kept, f.carried);
 	__syncthreads();
 	FOR_SUMS(y, i, row, column)
@@ -277,7 +277,7 @@ solve_columns(
 	load_rows<T, F>(c, p, s.rows, c.r.q, f.q_inverse);
 	__syncthreads();
 	clear(w);
-	multiply<false, false>(w, scores_tile(s), values_tile<F>(s.x), F::C);
+	multiply<F::EXACT, false, false>(w, scores_tile(s), values_tile<F>(s.x), F::C);
 	put_tile(s.w, F::E_STEP, w);
 	__syncthreads();
 	FOR_SUMS(y, i, row, column)
@@ -289,7 +289,7 @@ solve_columns(
 	__syncthreads();
 	add_sums<F, false>(s.dbeta, values_tile<F>(s.x), F::E, 1);
 	clear(kept);
-	multiply<false, false>(kept, rows_tile(s), state_tile(s), key_terms(c));
+	multiply<F::EXACT, false, false>(kept, rows_tile(s), state_tile(s), key_terms(c));
 	__syncthreads();
 	FOR_SUMS(y, i, row, column)
 	s.x[row * F::E_STEP + column] =
@@ -306,19 +306,19 @@ gather_columns(const struct delta_call &c, const struct place &p, const struct r
 {
 	struct factors f = factors_at<F>(s.numbers);
 
-	multiply<false, true>(to->scores, values_tile<F>(s.o), values_tile<F>(s.w), F::E);
-	multiply<false, true>(to->writes, values_tile<F>(s.v), values_tile<F>(s.w), F::E);
+	multiply<F::EXACT, false, true>(to->scores, values_tile<F>(s.o), values_tile<F>(s.w), F::E);
+	multiply<F::EXACT, false, true>(to->writes, values_tile<F>(s.v), values_tile<F>(s.w), F::E);
 	__syncthreads();
 	scale_tile<F, false>(s.o, f.carried);
 	scale_tile<F, true>(s.v, f.carried);
 	scale_tile<F, false>(s.w, f.left);
 	__syncthreads();
-	multiply<false, true>(to->dq, values_tile<F>(s.o), state_tile(s), F::E);
-	multiply<false, true>(to->dk, values_tile<F>(s.v), state_tile(s), F::E);
+	multiply<F::EXACT, false, true>(to->dq, values_tile<F>(s.o), state_tile(s), F::E);
+	multiply<F::EXACT, false, true>(to->dk, values_tile<F>(s.v), state_tile(s), F::E);
 	__syncthreads();
 	load_state<F>(c, s.state, c.gradients + p.record * c.d * c.e, c.e, s.first);
 	__syncthreads();
-	multiply<false, true>(to->dk, values_tile<F>(s.w), state_tile(s), F::E);
+	multiply<F::EXACT, false, true>(to->dk, values_tile<F>(s.w), state_tile(s), F::E);
 	__syncthreads();
 }
 
@@ -344,12 +344,12 @@ gather_scores(const struct delta_call &c, const struct place &p, const struct ro
 {
 	struct factors f = factors_at<F>(s.numbers);
 	const float *queries = record_of<F>(c, p) + F::C * F::C;
-	struct sums<F::C, F::C> keys;
+	score_sums<F> keys;
 
 	load_rows<T, F>(c, p, s.rows, c.r.k, f.k_inverse);
 	__syncthreads();
 	clear(keys);
-	multiply<false, true>(keys, rows_tile(s), rows_tile(s), key_terms(c));
+	multiply<F::EXACT, false, true>(keys, rows_tile(s), rows_tile(s), key_terms(c));
 	FOR_SUMS(keys, i, t, u)
 	s.scores[t * F::C_STEP + u] = g->scores.at[i] * queries[t * F::C + u];
 	mask_scores<F>(f, g);
@@ -362,16 +362,16 @@ gather_scores(const struct delta_call &c, const struct place &p, const struct ro
 	__syncthreads();
 	put_tile(s.scores, F::C_STEP, g->writes);
 	__syncthreads();
-	multiply<false, false>(g->dk, scores_tile(s), rows_tile(s), F::C);
-	multiply<true, false>(g->dk, scores_tile(s), rows_tile(s), F::C);
+	multiply<F::EXACT, false, false>(g->dk, scores_tile(s), rows_tile(s), F::C);
+	multiply<F::EXACT, true, false>(g->dk, scores_tile(s), rows_tile(s), F::C);
 	__syncthreads();
 	put_tile(s.scores, F::C_STEP, g->scores);
 	__syncthreads();
-	multiply<false, false>(g->dq, scores_tile(s), rows_tile(s), F::C);
+	multiply<F::EXACT, false, false>(g->dq, scores_tile(s), rows_tile(s), F::C);
 	__syncthreads();
 	load_rows<T, F>(c, p, s.rows, c.r.q, f.q_inverse);
 	__syncthreads();
-	multiply<true, false>(g->dk, scores_tile(s), rows_tile(s), F::C);
+	multiply<F::EXACT, true, false>(g->dk, scores_tile(s), rows_tile(s), F::C);
 }
 
 /* From dG to the gradients of the head's factors, and the chunk's sums for its parameters. */
@@ -384,7 +384,7 @@ put_factors(const struct delta_back &b, const struct place &p, const struct room
 	int t = threadIdx.x;
 	float of_log = 0, of_bias = 0;
 
-	tail = block_sum(tail);
+	tail = block_sum<float, F::THREADS>(tail);
 	if (t < p.count) {
 		int64_t row = row_at(c, p, t);
 		float rate = expf(to_float(((const T *)c.r.decay_log.data)[p.head])),
@@ -401,8 +401,8 @@ put_factors(const struct delta_back &b, const struct place &p, const struct room
 		put(row_of<T>(b.ddecay, row) + p.head, of_bias);
 		put(row_of<T>(b.dbeta, row) + p.head, (1 - f.beta[t]) * s.dbeta[t]);
 	}
-	of_log = block_sum(of_log);
-	of_bias = block_sum(of_bias);
+	of_log = block_sum<float, F::THREADS>(of_log);
+	of_bias = block_sum<float, F::THREADS>(of_bias);
 	if (t == 0) {
 		c.sums[p.record] = of_log;
 		c.sums[(int64_t)c.samples * c.chunks * c.heads + p.record] = of_bias;
@@ -418,7 +418,7 @@ put_rows(const struct delta_call &c, const struct place &p, const struct tensor 
 {
 	int64_t first = (int64_t)p.key * c.d;
 
-	for (int t = threadIdx.x / 32; t < p.count; t += CU_THREADS / 32) {
+	for (int t = threadIdx.x / 32; t < p.count; t += F::THREADS / 32) {
 		const T *x = row_of<T>(from, row_at(c, p, t)) + first;
 		const float *dx = gradient + t * F::D_STEP;
 		float along = 0;
@@ -443,7 +443,7 @@ gather_head(
 	g->tail = 0;
 	__syncthreads();
 	load_factors<F>(s.numbers, record_of<F>(b.c, p));
-	for (int i = threadIdx.x; i < 2 * F::C; i += CU_THREADS)
+	for (int i = threadIdx.x; i < 2 * F::C; i += F::THREADS)
 		s.dbeta[i] = 0;
 	__syncthreads();
 	for (; s.first < b.c.e; s.first += F::E) {
@@ -456,7 +456,7 @@ gather_head(
 
 template <typename T, class F>
 static __global__ void
-__launch_bounds__(CU_THREADS) gradients_kernel(struct delta_back b)
+__launch_bounds__(F::THREADS, 1) gradients_kernel(struct delta_back b)
 {
 	extern __shared__ __align__(16) float delta_shared[];
 	struct room<F> s = room_of<F>(delta_shared);
@@ -505,10 +505,12 @@ __launch_bounds__(CU_THREADS)
 
 /* --- launches --------------------------------------------------------------------------------- */
 
+/* Sums of gradients, of which a multiprocessor holds one block's, have larger blocks. */
 template <typename T, class F>
 static void
 launch(struct stream *st, const struct delta_back *b)
 {
+	typedef typename F::larger G;
 	const size_t floats = room_size<F>::FLOATS, bytes = floats * sizeof(float);
 	unsigned across = (unsigned)int64_div_up(b->c.e, F::E), samples = (unsigned)b->c.samples,
 		 heads = (unsigned)b->c.heads;
@@ -516,28 +518,28 @@ launch(struct stream *st, const struct delta_back *b)
 	    keys((unsigned)b->c.chunks, heads / (unsigned)b->c.per_key, samples);
 
 	if (!delta_allow(st, (const void *)reverse_kernel<T, F>, floats) ||
-	    !delta_allow(st, (const void *)gradients_kernel<T, F>, floats))
+	    !delta_allow(st, (const void *)gradients_kernel<T, G>, floats))
 		return;
-	reverse_kernel<T, F><<<columns, CU_THREADS, bytes, cu_handle(st)>>>(*b);
-	gradients_kernel<T, F><<<keys, CU_THREADS, bytes, cu_handle(st)>>>(*b);
+	reverse_kernel<T, F><<<columns, F::THREADS, bytes, cu_handle(st)>>>(*b);
+	gradients_kernel<T, G><<<keys, G::THREADS, bytes, cu_handle(st)>>>(*b);
 }
 
 template <typename T>
 static void
 backward(struct stream *st, const struct delta_back *b)
 {
-	typedef form<64, 32, 128> wide;
+	typedef form<64, 32, 128, is_float<T>()> wide;
 	bool fits =
 	    (int)(room_size<wide>::FLOATS * sizeof(float)) + BLOCK_OWN <= st->device->shared_block;
 
 	if (b->c.d <= 128 && fits)
 		launch<T, wide>(st, b);
 	else if (b->c.d <= 128)
-		launch<T, form<64, 16, 128>>(st, b);
+		launch<T, form<64, 16, 128, is_float<T>()>>(st, b);
 	else if (b->c.d <= 256)
-		launch<T, form<32, 16, 256>>(st, b);
+		launch<T, form<32, 16, 256, is_float<T>()>>(st, b);
 	else
-		launch<T, form<16, 16, 512>>(st, b);
+		launch<T, form<16, 16, 512, is_float<T>()>>(st, b);
 }
 
 static void

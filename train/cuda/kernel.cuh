@@ -334,11 +334,11 @@ warp_max(uint32_t x)
 }
 
 /* The sum of x over all threads, in all threads. */
-template <typename R>
+template <typename R, int THREADS = CU_THREADS>
 static __device__ inline R
 block_sum(R x)
 {
-	__shared__ R part[CU_THREADS / 32];
+	__shared__ R part[THREADS / 32];
 	R sum = 0;
 
 	x = warp_sum(x);
@@ -346,7 +346,7 @@ block_sum(R x)
 	if (threadIdx.x % 32 == 0)
 		part[threadIdx.x / 32] = x;
 	__syncthreads();
-	for (int i = 0; i < CU_THREADS / 32; i++)
+	for (int i = 0; i < THREADS / 32; i++)
 		sum += part[i];
 	return sum;
 }

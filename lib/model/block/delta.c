@@ -51,17 +51,27 @@ delta_chunk(int64_t positions)
 	return n;
 }
 
-/* Rows of the scratch of the rule, which is that of the CPU or, for a sample, of a GPU. */
+/* Samples that a GPU goes through at once: with fewer heads some of its multiprocessors would have
+ * nothing to do. */
+static int64_t
+samples_at_once(const struct sizes *z, const struct delta_widths *w)
+{
+	const int64_t heads = 64;
+
+	return int64_min(z->shape->micro_batch_size, int64_div_up(heads, w->heads));
+}
+
+/* Rows of the scratch of the rule, which is that of the CPU or of a GPU. */
 static int64_t
 state_rows(const struct sizes *z, const struct delta_widths *w)
 {
 	struct recurrence_shape s = { z->seq, w->heads, z->model->linear_key_head_dim,
 		z->model->linear_value_head_dim };
 	int64_t chunk = delta_chunk(z->seq),
-		states = z->trains ? int64_div_up(z->seq, chunk) + chunk + 1 : 1;
+		states = z->trains ? int64_div_up(z->seq, chunk) + chunk + 1 : 1,
+		work = samples_at_once(z, w) * recurrence_work(&s, z->trains);
 
-	return int64_max(
-	    states * w->key, int64_div_up(recurrence_work(&s, z->trains), w->value / w->key_heads));
+	return int64_max(states * w->key, int64_div_up(work, w->value / w->key_heads));
 }
 
 /* All that is projected is one matrix, and so are the filters. One norm weight serves all heads, so
