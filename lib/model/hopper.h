@@ -23,11 +23,12 @@ struct attention_shape {
 /* What an implementation is chosen by. */
 struct attention_kind {
 	int64_t head_dim;
-	bool documents, capped;
+	bool documents, capped, dropped;
 };
 
-/* Whether the kernels take such heads, and whether they are the fastest of either pass. */
-bool hopper_takes(int64_t head_dim, bool capped);
+/* Whether the kernels take such heads of sequences of so many positions, and whether they are the
+ * fastest of either pass. */
+bool hopper_takes(const struct attention_kind *k, int64_t seq_length);
 bool hopper_is_fastest(const struct attention_kind *k, bool backward);
 
 /* The backward pass: rows of a tile, of heads of up to 64 columns and of wider ones; keys of a

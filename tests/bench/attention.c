@@ -41,6 +41,7 @@ struct problem {
 	const int *documents; /* NULL: none */
 	int64_t window;       /* 0: none */
 	bool sinks;
+	double drop;
 };
 
 /* Besides those of the models. */
@@ -63,6 +64,9 @@ static const struct problem shapes[] = {
 	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 128 }, mixed, 0 },
 	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 64 }, equal, 0 },
 	{ { .b = 1, .s = 16384, .n = 32, .g = 8, .d = 64 }, mixed, 0 },
+	{ { .b = 8, .s = 2048, .n = 16, .g = 16, .d = 128 }, .drop = 0.1 },
+	{ { .b = 16, .s = 1024, .n = 16, .g = 16, .d = 64 }, .drop = 0.1 },
+	{ { .b = 8, .s = 2048, .n = 16, .g = 16, .d = 80 }, .drop = 0.1 },
 };
 
 enum {
@@ -134,6 +138,9 @@ solver_open(struct solver *s, const struct backend *b, const struct problem *p, 
 		return false;
 	}
 	s->a.fwd.window = p->window;
+	s->a.fwd.drop = (struct dropout){
+		.p = p->drop, .key = 1, .seq_length = m->s, .width = m->n, .micro_batch = (int)m->b
+	};
 	if (p->documents)
 		set_documents(s, p->documents);
 	if (p->sinks)
@@ -200,11 +207,12 @@ static int
 passes_of(const struct problem *p, size_t i, int wanted)
 {
 	bool capped = p->m.softcap > 0, takes = true;
+	struct attention_kind kind = { p->m.d, p->documents, capped, p->drop > 0 };
 
 	if (solvers[i].choice == ATTENTION_HOPPER)
-		takes = hopper_takes(p->m.d, capped);
+		takes = hopper_takes(&kind, p->m.s);
 	else if (solvers[i].choice == ATTENTION_LIBRARY)
-		takes = p->m.d <= 128 && !capped && !p->documents && !p->sinks;
+		takes = p->m.d <= 128 && !capped && !p->documents && !p->sinks && p->drop == 0;
 	return !takes ? 0 : solvers[i].any_order ? wanted & BACKWARD : wanted;
 }
 
@@ -222,6 +230,8 @@ add_name(struct str *s, const struct problem *p)
 		str_addf(s, ", capped");
 	if (p->sinks)
 		str_addf(s, ", sinks");
+	if (p->drop > 0)
+		str_addf(s, ", dropout of %g", p->drop);
 }
 
 /* One row; a pass that was not measured has none. */

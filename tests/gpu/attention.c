@@ -51,6 +51,10 @@ static const struct shape fixed[] = {
 	{ 259, 2, 8, 2, 96, 0, 0.2, false, 0, 0 },
 	{ 190, 3, 4, 4, 72, 64, 0.1, true, 0, 0 },
 	{ 450, 1, 2, 1, 64, 0, 0.5, false, 0, 0 },
+	{ 263, 2, 8, 2, 128, 0, 0.2, false, 0, 0 },
+	{ 515, 1, 4, 4, 64, 150, 0.1, true, 133, 0 },
+	{ 131, 2, 4, 1, 80, 0, 0.3, false, 0, 1 },
+	{ 191, 1, 3, 3, 192, 0, 0.1, false, 0, 0 },
 	{ 320, 2, 4, 1, 128, 0, 0, false, 192, 0 },
 	{ 401, 1, 8, 2, 64, 0, 0, false, 302, 0 },
 	{ 256, 3, 2, 2, 96, 70, 0, false, 64, 0 },
@@ -647,6 +651,7 @@ test_shape(
 	struct solver oracle = { &backend_cpu, DTYPE_F64, ATTENTION_BEST, false, 0, false };
 	struct solver how = { b, dtype, ATTENTION_PLAIN, false, 0, false };
 	bool half = dtype != DTYPE_F32 && c->d % 8 == 0;
+	struct attention_kind kind;
 	struct result want;
 
 	want = solve(c, &v, &oracle, 1);
@@ -656,7 +661,8 @@ test_shape(
 		test_solver(c, &v, &how, &want);
 	how.choice = ATTENTION_HOPPER;
 	how.workspace = hopper ? workspace_for_hopper(c) : 0;
-	if (half && hopper && hopper_takes(c->d, c->cap > 0) && c->drop == 0)
+	kind = (struct attention_kind){ c->d, c->documents, c->cap > 0, c->drop > 0 };
+	if (half && hopper && hopper_takes(&kind, c->s + 1))
 		test_solver(c, &v, &how, &want);
 	how.choice = ATTENTION_LIBRARY;
 	for (int i = 0; library && half && c->d <= 128 && c->s - c->before > 1 && !c->documents &&
@@ -707,13 +713,16 @@ hopper_shape(unsigned long seed, int i)
 			 lengths[] = { 1, 2, 63, 64, 65, 79, 81, 127, 128, 129, 161, 191, 192, 193,
 				 400, 1000 },
 			 windows[] = { 0, 1, 64, 128, 300 };
-	int x[9], d;
+	int x[9], d, s;
+	bool drop;
 
 	for (int k = 0; k < 9; k++)
 		x[k] = (int)(1048576 * rng_uniform(seed, (uint64_t)i, (uint32_t)k, 1));
 	d = heads[x[4] % 12];
-	return (struct shape){ .s = lengths[x[0] % (d > 128 ? 15 : 16)] +
-		    (x[5] % 2 ? 1 + x[5] % 513 / 2 * 2 : 0),
+	s = lengths[x[0] % (d > 128 ? 15 : 16)] + (x[5] % 2 ? 1 + x[5] % 513 / 2 * 2 : 0);
+	drop =
+	    x[8] % 4 == 2 && d <= 128; /* of sequences of a multiple of 4, of which one is left */
+	return (struct shape){ .s = drop ? s | 3 : s,
 		.b = 1 + x[1] % 2,
 		.g = 1 + x[2] % 2,
 		.n = (1 + x[2] % 2) * ratios[x[3] % 3],
@@ -722,6 +731,7 @@ hopper_shape(unsigned long seed, int i)
 		.documents = x[7] % 2,
 		.before = x[5] % 2 ? 1 + x[5] % 513 / 2 * 2 : 0,
 		.cap = x[8] % 4 == 0 && d > 64 ? 1.5 : 0,
+		.drop = drop ? 0.15 : 0,
 		.sharp = x[8] % 4 == 1 ? 12 : 0,
 		.sinks = x[7] / 2 % 2 };
 }

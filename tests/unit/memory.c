@@ -857,6 +857,15 @@ test_attention(void)
 		  &(struct attention_shape){ 1, 65536, 65536, 32, 8, 128, true, true }) == 0);
 }
 
+/* Whether the kernels for Hopper take such heads. */
+static bool
+takes(int64_t head_dim, bool capped, bool dropped, int64_t seq_length)
+{
+	struct attention_kind k = { head_dim, true, capped, dropped };
+
+	return hopper_takes(&k, seq_length);
+}
+
 /* The backward pass for Hopper: dq in whole tiles, of few heads their parts of dk and dv, three
  * statistics a row, counters. */
 static void
@@ -884,9 +893,14 @@ test_hopper_attention(void)
 
 		CHECK(got == (want + 255) / 256 * 256);
 	}
-	CHECK(hopper_takes(64, false) && hopper_takes(128, true) && hopper_takes(72, true));
-	CHECK(hopper_takes(136, false) && hopper_takes(256, true));
-	CHECK(!hopper_takes(64, true) && !hopper_takes(264, false) && !hopper_takes(60, false));
+	CHECK(
+	    takes(64, false, false, 7) && takes(128, true, false, 7) && takes(72, true, false, 7));
+	CHECK(takes(136, false, false, 7) && takes(256, true, false, 7));
+	CHECK(!takes(64, true, false, 8) && !takes(264, false, false, 8));
+	CHECK(!takes(60, false, false, 8));
+	CHECK(takes(64, false, true, 8) && takes(128, false, true, 8));
+	CHECK(!takes(136, false, true, 8) && !takes(128, true, true, 8) &&
+	    !takes(64, false, true, 7));
 }
 
 /* A run plans it for that GPU, with documents and caps too, and for one that is not known the
@@ -904,6 +918,12 @@ test_run_hopper(void)
 	fast = attention_run_workspace(&c, &one, &s);
 	s.hopper = HOPPER_NAMED;
 	CHECK(own > fast && attention_run_workspace(&c, &one, &s) == own);
+	c.attention_dropout = 0.1;
+	CHECK(attention_run_workspace(&c, &one, &s) == own && hopper_serves(&c, &s, false));
+	s.seq_length = 30; /* no multiple of 4 */
+	CHECK(attention_run_workspace(&c, &one, &s) == 0 && !hopper_serves(&c, &s, true));
+	s.seq_length = 32;
+	c.attention_dropout = 0;
 	s.reset_attention_mask = s.deterministic = true;
 	CHECK(attention_run_workspace(&c, &one, &s) == own);
 	s.reset_attention_mask = s.deterministic = false;
@@ -964,8 +984,10 @@ test_run_attention(void)
 	f = s;
 	f.reset_attention_mask = true;
 	CHECK(attention_run_workspace(&c, &one, &f) == 0);
-	c.attention_dropout = 0.1;
-	CHECK(attention_run_workspace(&c, &one, &s) == 0);
+	c.attention_dropout = 0.1; /* cuDNN's has masks of its own */
+	f = s;
+	f.hopper = HOPPER_NO;
+	CHECK(attention_run_workspace(&c, &one, &f) == 0);
 	c.attention_dropout = 0;
 	c.attn_logit_softcapping = 50;
 	CHECK(attention_run_workspace(&c, &one, &s) == 0);

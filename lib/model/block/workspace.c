@@ -36,14 +36,13 @@ bool
 hopper_serves(const struct model_config *c, const struct train_shape *s, bool maybe)
 {
 	struct attention_kind k = { c->kv_channels, s->reset_attention_mask,
-		c->attn_logit_softcapping > 0 };
+		c->attn_logit_softcapping > 0, c->attention_dropout > 0 };
 
-	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->attention_dropout > 0 ||
+	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || !hopper_takes(&k, s->seq_length) ||
 	    model_value_dim(c) != c->kv_channels || s->hopper == HOPPER_NO ||
 	    (s->hopper == HOPPER_PERHAPS && !maybe))
 		return false;
-	return s->hopper == HOPPER_NAMED ? hopper_takes(k.head_dim, k.capped)
-					 : hopper_is_fastest(&k, true);
+	return s->hopper == HOPPER_NAMED || hopper_is_fastest(&k, true);
 }
 
 /* What cuDNN needs. Of context ranks that gather keys the first has the stretch that sees all of
@@ -53,7 +52,7 @@ library_workspace(
     const struct model_config *c, const struct train_shape *s, const struct attention_shape *a)
 {
 	bool others = s->reset_attention_mask || c->attn_logit_softcapping > 0 ||
-	    c->softmax_type != SOFTMAX_VANILLA;
+	    c->attention_dropout > 0 || c->softmax_type != SOFTMAX_VANILLA;
 	struct attention_shape widest = *a;
 
 	widest.head_dim = int64_max(a->head_dim, model_value_dim(c));
@@ -109,8 +108,7 @@ attention_run_workspace(
 	};
 	uint64_t own, other;
 
-	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->attention_dropout > 0 ||
-	    c->kv_channels % 8)
+	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->kv_channels % 8)
 		return 0;
 	own = hopper_run_workspace(c, l, s, &a);
 	other = own && s->hopper != HOPPER_PERHAPS ? 0 : library_workspace(c, s, &a);

@@ -184,7 +184,8 @@ is_even(const struct attention *t)
 static bool
 fits_hopper(const struct attention_cache *cache, const struct call *c)
 {
-	struct attention_kind k = { c->t->head_dim, c->t->first.data != NULL, c->t->softcap > 0 };
+	struct attention_kind k = { c->t->head_dim, c->t->first.data != NULL, c->t->softcap > 0,
+		c->t->drop.p > 0 };
 
 	if (!cache->hopper || !fits_tensor_cores(c) || !is_even(c->t) ||
 	    (cache->choice != ATTENTION_HOPPER && !hopper_is_fastest(&k, c->g != NULL)))

@@ -4,7 +4,7 @@
 #ifndef TRAIN_CUDA_ATTENTION_ATTN_CUH
 #define TRAIN_CUDA_ATTENTION_ATTN_CUH
 
-#include "train/cuda/rng.cuh"
+#include "train/cuda/attention/kept.cuh"
 
 /* A kernel's arguments, in any pass. blockIdx.z is the sample. Queries and keys are addressed by
  * position: tensors with a row per query begin at position `begin`, and their data pointers are
@@ -150,18 +150,13 @@ slope_of_weight(const struct attn &a, float weight, float lse)
 	return weight > 0 ? 1 - y * y : 0;
 }
 
-/* The dropout factor of one probability. Numbered by sample, head of the whole model, query and
- * key, as on the CPU. */
+/* The dropout factor of one probability. */
 static __device__ inline float
 drop_factor(const struct attn &a, int head, int64_t query, int64_t key)
 {
-	int64_t row =
-	    (a.drop.first_sample + blockIdx.z) * a.drop.width + a.drop.first_column + head;
+	int64_t row = drop_row(a.drop, blockIdx.z, head);
 
-	return a.drop.on
-	    ? mask_factor(
-		  a.drop, (uint64_t)((row * a.drop.seq_length + query) * a.drop.seq_length + key))
-	    : 1;
+	return a.drop.on ? mask_factor(a.drop, drop_index(a.drop, row, query, key)) : 1;
 }
 
 #endif

@@ -128,13 +128,18 @@ weigh_rows(float (&sum)[D / 8][4], const float (&w)[STEP / 8][4], uint32_t x)
 }
 
 /* Which of a lane's weights dropout keeps: bit 4 i + j for w[i][j], whose row and column are those
- * of the lane's first weight and 8 (j / 2), and 8 i + j % 2, after. A loop that is not unrolled:
- * drawing takes registers. */
+ * of the lane's first weight and 8 (j / 2), and 8 i + j % 2, after. All lanes of a warp call it,
+ * with tiles of keys that begin at multiples of 8. Loops are not unrolled: drawing takes
+ * registers. */
 static __device__ inline uint32_t
 kept_weights(const struct attn &a, int head, int row, int column, bool rows_are_keys)
 {
 	uint32_t bits = 0;
 
+	if (draws_four_keys(a.drop))
+		return rows_are_keys
+		    ? kept_by_keys(a.drop, drop_row(a.drop, blockIdx.z, head), row, column)
+		    : kept_by_queries(a.drop, drop_row(a.drop, blockIdx.z, head), row, column);
 #pragma unroll 1
 	for (int i = 0; i < STEP / 2; i++) {
 		int r = row + i / 2 % 2 * 8, c = column + i / 4 * 8 + i % 2;

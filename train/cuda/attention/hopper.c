@@ -89,14 +89,15 @@ width_of(const struct attention *t)
 	return w;
 }
 
-/* Positions and tiles are counted in 32 bits. Capped scores of narrow heads would need more
- * registers than three warpgroups have. */
+/* Positions and tiles are counted in 32 bits. */
 bool
 hopper_attention_takes(const struct attention *t)
 {
+	struct attention_kind k = { t->head_dim, t->first.data != NULL, t->softcap > 0,
+		t->drop.p > 0 };
 	int64_t tiles = int64_div_up(attention_queries(t), width_of(t)->queries);
 
-	return hopper_takes(t->head_dim, t->softcap > 0) && t->drop.p == 0 && t->scale > 0 &&
+	return hopper_takes(&k, t->drop.seq_length) && t->scale > 0 &&
 	    attention_keys(t) < (int64_t)1 << 30 &&
 	    tiles * t->micro_batch * t->num_heads < (int64_t)1 << 30;
 }
@@ -200,6 +201,7 @@ call_of(const struct hopper_attention *h, const struct attention *t)
 		.factor = (float)(cap > 0 ? log2_e : scale * log2_e),
 		.cap_in = (float)(cap > 0 ? scale / cap : 0),
 		.cap_out = (float)cap,
+		.drop = mask_of(&t->drop),
 		.order = order_of(t),
 		.claimed = h->counters,
 		.ended = h->counters + 1 };

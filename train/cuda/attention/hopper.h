@@ -12,6 +12,7 @@ extern "C" {
 #include "train/cuda/attention/hopper_run.h"
 #include "train/cuda/attention/turns.h"
 #include "train/cuda/impl.h"
+#include "train/cuda/mask.h"
 
 #include <cuda.h>
 
@@ -34,6 +35,7 @@ struct hopper_call {
 	/* What a score is multiplied by to be an exponent of 2; of capped scores what their caps
 	 * are, and before it what scores are, and what their tangents are. */
 	float factor, cap_in, cap_out;
+	struct mask drop;
 	struct tile_order order;
 	/* Tiles that blocks have claimed beyond their first, and blocks that have ended: both are 0
 	 * before a call and after it. */

@@ -4,6 +4,12 @@
 void
 hopper_attention_64(struct stream *st, const struct hopper_call *call)
 {
-	(call->t.q.dtype == DTYPE_BF16 ? hopper_launch<bf16, 64, false>
-				       : hopper_launch<half, 64, false>)(st, call);
+	bool drop = call->t.drop.p > 0;
+
+	if (call->t.q.dtype == DTYPE_BF16)
+		(drop ? hopper_launch<bf16, 64, DROPPED> : hopper_launch<bf16, 64, PLAIN>)(st,
+		    call);
+	else
+		(drop ? hopper_launch<half, 64, DROPPED> : hopper_launch<half, 64, PLAIN>)(st,
+		    call);
 }

@@ -81,26 +81,26 @@ store_columns(const column_lane<D> &l, const backward_call &call, const column_n
 {
 	if (call.parts[0]) {
 		store_part<D>(call, call.parts[0], c, l.dk, call.scale);
-		store_part<D>(call, call.parts[1], c, l.dv, 1);
+		store_part<D>(call, call.parts[1], c, l.dv, call.fwd.drop.keep);
 	} else {
 		store_column<T, D>(call, call.dk, c, l.dk, call.scale);
-		store_column<T, D>(call, call.dv, c, l.dv, 1);
+		store_column<T, D>(call, call.dv, c, l.dv, call.fwd.drop.keep);
 	}
 }
 
 /* All steps of a column. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 all_steps(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p, int steps)
 {
 	if constexpr (column_size<D>::WIDE)
-		wide_steps<T, D, CAP>(l, call, base, p, steps);
+		wide_steps<T, D, HOW>(l, call, base, p, steps);
 	else
-		column_steps<T, D, CAP>(l, call, base, p, steps);
+		column_steps<T, D, HOW>(l, call, base, p, steps);
 }
 
 /* All columns of the block. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 multiply_columns(const backward_call &call, uint32_t base)
 {
@@ -123,7 +123,7 @@ multiply_columns(const backward_call &call, uint32_t base)
 		sums_done(l.dk);
 		sums_done(l.dv);
 		if (steps > 0) {
-			all_steps<T, D, CAP>(l, call, base, p, steps);
+			all_steps<T, D, HOW>(l, call, base, p, steps);
 		} else {
 			barrier_arrive(base + size::AT_KEYS_FULL + 8);
 		}
@@ -253,7 +253,7 @@ __launch_bounds__(CU_THREADS) hopper_heads_kernel(const __grid_constant__ backwa
 	    row_of<T>(t, key * b + sample) + group * call.fwd.t.head_dim + column, sum.x, sum.y);
 }
 
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __global__ void
 __launch_bounds__(column_size<D>::THREADS, 1)
     hopper_backward_kernel(const __grid_constant__ backward_call call)
@@ -295,16 +295,16 @@ __launch_bounds__(column_size<D>::THREADS, 1)
 		}
 	} else {
 		registers_claim<size::REGISTERS>();
-		multiply_columns<T, D, CAP>(call, base);
+		multiply_columns<T, D, HOW>(call, base);
 	}
 }
 
 /* A block for each multiprocessor, unless there are fewer columns or fewer are wanted. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static void
 hopper_launch_columns(struct stream *st, const struct backward_call *call)
 {
-	void (*kernel)(const backward_call) = hopper_backward_kernel<T, D, CAP>;
+	void (*kernel)(const backward_call) = hopper_backward_kernel<T, D, HOW>;
 	int blocks = columns_of(call->order), bytes = column_bytes<D>,
 	    most = call->run.blocks > 0 ? call->run.blocks : st->device->num_sms;
 	dim3 rows((unsigned)row_tiles_of(call->rows), (unsigned)call->fwd.t.num_heads,

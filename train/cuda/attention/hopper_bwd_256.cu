@@ -8,9 +8,9 @@ hopper_attention_bwd_256(struct stream *st, const struct backward_call *call)
 	bool cap = call->fwd.t.softcap > 0;
 
 	if (call->fwd.t.q.dtype == DTYPE_BF16)
-		(cap ? hopper_launch_columns<bf16, 256, true>
-		     : hopper_launch_columns<bf16, 256, false>)(st, call);
+		(cap ? hopper_launch_columns<bf16, 256, CAPPED>
+		     : hopper_launch_columns<bf16, 256, PLAIN>)(st, call);
 	else
-		(cap ? hopper_launch_columns<half, 256, true>
-		     : hopper_launch_columns<half, 256, false>)(st, call);
+		(cap ? hopper_launch_columns<half, 256, CAPPED>
+		     : hopper_launch_columns<half, 256, PLAIN>)(st, call);
 }

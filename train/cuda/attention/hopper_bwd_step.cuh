@@ -98,6 +98,7 @@ template <int D> struct column_lane {
 	static constexpr int ROWS = column_size<D>::OWN_ROWS;
 	float scores[ROWS / 2], weights_in[ROWS < 64 ? ROWS / 2 : 32], dq[32];
 	uint32_t rounded[ROWS / 4];
+	uint32_t kept[(ROWS + 63) / 64]; /* by dropout, of 64 rows each */
 	float dk[column_size<D>::OWN_COLUMNS / 2], dv[column_size<D>::OWN_COLUMNS / 2];
 };
 
@@ -205,23 +206,40 @@ hide_rows(column_lane<D> &l, const backward_call &call, uint32_t base, const ste
 		}
 }
 
+/* Draws which of a step's weights dropout keeps. */
+template <int D>
+static __device__ inline void
+draw_kept(column_lane<D> &l, const backward_call &call, uint32_t base, const step_note &n)
+{
+	typedef column_size<D> size;
+	const column_note &c = *column_note_at<D>(base);
+	const struct mask &m = call.fwd.drop;
+	int key = c.key + own_group() * size::NEXT_KEYS + own_line(),
+	    head = n.tile / row_tiles_of(call.rows) % call.fwd.t.num_heads,
+	    query = call.fwd.before + n.row + threadIdx.x % 4 * 2;
+
+#pragma unroll
+	for (int i = 0; i < size::OWN_ROWS / 64; i++)
+		l.kept[i] = kept_by_keys(m, drop_row(m, c.sample, head), key, query + 64 * i);
+}
+
 /* Scores become weights, which are rounded too; of capped ones what is kept is the weight times the
  * slope of the cap. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 weigh_rows(
     column_lane<D> &l, const backward_call &call, uint32_t base, const step_note &n, uint32_t lse)
 {
 	constexpr int ROWS = column_size<D>::OWN_ROWS;
-	float slope[CAP ? ROWS / 2 : 1];
+	float slope[HOW == CAPPED ? ROWS / 2 : 1];
 
-	if (CAP)
+	if (HOW == CAPPED)
 #pragma unroll
 		for (int i = 0; i < ROWS / 2; i++) {
 			float y = fast_tanh(call.fwd.cap_in * l.scores[i]);
 
 			l.scores[i] = call.fwd.cap_out * y;
-			slope[CAP ? i : 0] = 1 - y * y;
+			slope[HOW == CAPPED ? i : 0] = 1 - y * y;
 		}
 	if (n.kind & (STEP_ENDS | STEP_BEGINS))
 		hide_rows<D>(l, call, base, n);
@@ -234,25 +252,39 @@ weigh_rows(
 		s[1] = power_of_2(__fmaf_rn(s[1], call.fwd.factor, -x.y));
 		s[2] = power_of_2(__fmaf_rn(s[2], call.fwd.factor, -x.x));
 		s[3] = power_of_2(__fmaf_rn(s[3], call.fwd.factor, -x.y));
+		if (HOW == DROPPED) {
+			uint32_t kept = l.kept[i / 8] >> i % 8 * 4;
+
+			l.rounded[2 * i] =
+			    pack_halves(T(), kept & 1 ? s[0] : 0, kept & 2 ? s[1] : 0);
+			l.rounded[2 * i + 1] =
+			    pack_halves(T(), kept & 4 ? s[2] : 0, kept & 8 ? s[3] : 0);
+			continue;
+		}
 		l.rounded[2 * i] = pack_halves(T(), s[0], s[1]);
 		l.rounded[2 * i + 1] = pack_halves(T(), s[2], s[3]);
 	}
-	if (CAP)
+	if (HOW == CAPPED)
 #pragma unroll
 		for (int i = 0; i < ROWS / 2; i++)
-			l.scores[i] *= slope[CAP ? i : 0];
+			l.scores[i] *= slope[HOW == CAPPED ? i : 0];
 }
 
-/* Weights of up to 64 rows, from one of them on, become gradients of scores. */
-template <int D>
+/* Weights of up to 64 rows, from one of them on, become gradients of scores. keep: what dropout
+ * multiplies the weights by that it keeps. */
+template <int D, enum weighing HOW>
 static __device__ inline void
-take_gradients(column_lane<D> &l, uint32_t delta, int from)
+take_gradients(column_lane<D> &l, uint32_t delta, int from, float keep)
 {
 #pragma unroll
 	for (int i = 0; i < column_lane<D>::ROWS / 8 && i < 8; i++) {
 		float2 x = load_two(delta + from * 4 + i * 32);
 		float *s = l.scores + from / 2 + 4 * i, *w = l.weights_in + 4 * i;
 
+		if (HOW == DROPPED)
+#pragma unroll
+			for (int j = 0; j < 4; j++)
+				w[j] = l.kept[from / 64] >> (4 * i + j) & 1 ? w[j] * keep : 0;
 		s[0] *= w[0] - x.x;
 		s[1] *= w[1] - x.y;
 		s[2] *= w[2] - x.x;
@@ -442,7 +474,7 @@ end_rest(column_lane<D> &l, const backward_call &call, uint32_t base, progress &
 
 /* A step up to its gradients of scores, and but for the first of a column the rest of the step
  * before. */
-template <typename T, int D, bool CAP, bool FIRST>
+template <typename T, int D, enum weighing HOW, bool FIRST>
 static __device__ inline void
 column_step(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p)
 {
@@ -453,7 +485,8 @@ column_step(column_lane<D> &l, const backward_call &call, uint32_t base, progres
 	    p.step % size::QUERY_PLACES * size::LSE_DELTA + threadIdx.x % 4 * 8;
 	/* dq is under way beside the exponentials, or its registers are those of slopes of caps or
 	 * of many rows; then what is under way is the product of values and dout. */
-	constexpr bool GIVE_FIRST = CAP || size::ROWS > 64, MULTIPLY_FIRST = GIVE_FIRST && !CAP;
+	constexpr bool GIVE_FIRST = HOW == CAPPED || size::ROWS > 64,
+		       MULTIPLY_FIRST = GIVE_FIRST && HOW != CAPPED;
 	step_note n;
 
 	if (FIRST) {
@@ -464,9 +497,11 @@ column_step(column_lane<D> &l, const backward_call &call, uint32_t base, progres
 	} else {
 		issue_rest<T, D, true>(l, base, p);
 	}
+	n = *step_note_at<D>(base, p.step);
+	if (HOW == DROPPED)
+		draw_kept(l, call, base, n);
 	wgmma_wait<!FIRST>();
 	sums_done(l.scores);
-	n = *step_note_at<D>(base, p.step);
 	if (!FIRST && GIVE_FIRST)
 		end_rest<T, D>(l, call, base, p);
 	if (MULTIPLY_FIRST) {
@@ -474,7 +509,7 @@ column_step(column_lane<D> &l, const backward_call &call, uint32_t base, progres
 		wgmma_fence();
 		issue_by_rows<T, D, 64>(l.weights_in, own + size::AT_VALUES, dout);
 	}
-	weigh_rows<T, D, CAP>(l, call, base, n, statistics);
+	weigh_rows<T, D, HOW>(l, call, base, n, statistics);
 	if (!FIRST && !GIVE_FIRST)
 		end_rest<T, D>(l, call, base, p);
 	if (!MULTIPLY_FIRST)
@@ -485,13 +520,13 @@ column_step(column_lane<D> &l, const backward_call &call, uint32_t base, progres
 	issue_by_keys<T, D>(l.dv, l.rounded, dout);
 	wgmma_wait<1>();
 	sums_done(l.weights_in);
-	take_gradients<D>(l, statistics + size::ROWS * 4, 0);
+	take_gradients<D, HOW>(l, statistics + size::ROWS * 4, 0, call.fwd.drop.keep);
 	if (size::ROWS > 64) {
 		wgmma_fence();
 		issue_by_rows<T, D, 64>(l.weights_in, own + size::AT_VALUES, dout + BOX_BYTES);
 		wgmma_wait<0>();
 		sums_done(l.weights_in);
-		take_gradients<D>(l, statistics + size::ROWS * 4, 64);
+		take_gradients<D, HOW>(l, statistics + size::ROWS * 4, 64, call.fwd.drop.keep);
 	}
 	wgmma_wait<0>();
 	sums_done(l.dv);
@@ -502,15 +537,15 @@ column_step(column_lane<D> &l, const backward_call &call, uint32_t base, progres
 }
 
 /* All steps of a column. Keys are read until the last dq. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 column_steps(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p, int steps)
 {
 	typedef column_size<D> size;
 
-	column_step<T, D, CAP, true>(l, call, base, p);
+	column_step<T, D, HOW, true>(l, call, base, p);
 	for (int i = 1; i < steps; i++)
-		column_step<T, D, CAP, false>(l, call, base, p);
+		column_step<T, D, HOW, false>(l, call, base, p);
 	issue_rest<T, D, false>(l, base, p);
 	wgmma_wait<0>();
 	sums_done(l.dq);

@@ -105,7 +105,7 @@ issue_own_rows(float (&c)[column_size<D>::OWN_ROWS / 2], uint32_t keys, uint32_t
 
 /* A step up to its gradients of scores, and but for the first of a column the rest of the step
  * before. */
-template <typename T, int D, bool CAP, bool FIRST>
+template <typename T, int D, enum weighing HOW, bool FIRST>
 static __device__ inline void
 wide_step(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p)
 {
@@ -124,7 +124,7 @@ wide_step(column_lane<D> &l, const backward_call &call, uint32_t base, progress 
 	wgmma_wait<FIRST ? 0 : 2>();
 	sums_done(l.scores);
 	n = *step_note_at<D>(base, p.step);
-	weigh_rows<T, D, CAP>(l, call, base, n, statistics);
+	weigh_rows<T, D, HOW>(l, call, base, n, statistics);
 	if (!FIRST)
 		give_first_part<T, D>(l, call, base, p);
 	share_elements<D>(l, base + size::AT_WEIGHTS, weights, p.step);
@@ -135,7 +135,7 @@ wide_step(column_lane<D> &l, const backward_call &call, uint32_t base, progress 
 	issue_own_columns<T, D>(l.dv, base + size::AT_WEIGHTS, dout);
 	wgmma_wait<1>();
 	sums_done(l.weights_in);
-	take_gradients<D>(l, statistics + size::ROWS * 4, 0);
+	take_gradients<D, HOW>(l, statistics + size::ROWS * 4, 0, 1);
 	round_gradients<T, D>(l);
 	if (!FIRST) {
 		sums_done(l.dq);
@@ -152,15 +152,15 @@ wide_step(column_lane<D> &l, const backward_call &call, uint32_t base, progress 
 }
 
 /* All steps of a column. Keys are read until the last dq. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 wide_steps(column_lane<D> &l, const backward_call &call, uint32_t base, progress &p, int steps)
 {
 	typedef column_size<D> size;
 
-	wide_step<T, D, CAP, true>(l, call, base, p);
+	wide_step<T, D, HOW, true>(l, call, base, p);
 	for (int i = 1; i < steps; i++)
-		wide_step<T, D, CAP, false>(l, call, base, p);
+		wide_step<T, D, HOW, false>(l, call, base, p);
 	issue_wide_rest<T, D>(l, base, p);
 	give_first_part<T, D>(l, call, base, p);
 	wgmma_wait<0>();

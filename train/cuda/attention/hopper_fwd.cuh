@@ -20,9 +20,13 @@
 #define TRAIN_CUDA_ATTENTION_HOPPER_FWD_CUH
 
 #include "train/cuda/attention/hopper_copy.cuh"
+#include "train/cuda/attention/kept.cuh"
 #include "train/cuda/mma.cuh"
 
 /* --- the warpgroups that multiply ------------------------------------------------------------- */
+
+/* What scores and weights are besides: capped scores, weights that dropout keeps. */
+enum weighing { PLAIN, CAPPED, DROPPED };
 
 /* Of a lane's two rows, 8 apart, the maximum in use and the sum of weights. */
 struct row_sums {
@@ -30,18 +34,21 @@ struct row_sums {
 };
 
 /* What a lane has of the work: scores of 64 queries and a block of keys, their weights, sums of
- * weighted values; of its two rows by what earlier sums are to be multiplied. */
+ * weighted values; of its two rows by what earlier sums are to be multiplied; which weights dropout
+ * keeps, of 64 keys each. */
 template <int D> struct lane {
 	float scores[forward_size<D>::KEYS / 2], sums[D / 2];
 	uint32_t weights[forward_size<D>::KEYS / 4];
 	struct row_sums row;
 	float shrink[2];
+	uint32_t kept[(forward_size<D>::KEYS + 63) / 64];
 };
 
 /* What a warpgroup has to know of its queries in a tile. */
 struct own_tile {
 	struct query_range lane; /* its two queries */
 	struct key_range keys;
+	int64_t drop_row; /* of kept.cuh */
 };
 
 static constexpr float log2_e = 1.4426950408889634f;
@@ -115,16 +122,16 @@ column_of(int i)
 	return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
 }
 
-/* Caps the first COUNT scores of a lane if CAP; hides those of keys after a query, and before the
- * first one that it sees. */
-template <int D, bool CAP, int COUNT>
+/* Caps the first COUNT scores of a lane if they are CAPPED; hides those of keys after a query, and
+ * before the first one that it sees. */
+template <int D, enum weighing HOW, int COUNT>
 static __device__ inline void
 hide_keys(struct lane<D> &l, const struct hopper_call &call, const struct own_tile &t, int block)
 {
 	constexpr int KEYS = forward_size<D>::KEYS;
 	int key = block * KEYS;
 
-	if (CAP)
+	if (HOW == CAPPED)
 #pragma unroll
 		for (int i = 0; i < COUNT; i++)
 			l.scores[i] = call.cap_out * fast_tanh(call.cap_in * l.scores[i]);
@@ -214,11 +221,26 @@ shrink_sums(struct lane<D> &l)
 		l.sums[i] *= l.shrink[i / 2 % 2];
 }
 
+/* Draws which weights of a block of keys dropout keeps. */
+template <int D>
+static __device__ inline void
+draw_kept(struct lane<D> &l, const struct hopper_call &call, const struct own_tile &t, int block)
+{
+#pragma unroll
+	for (int i = 0; i < forward_size<D>::KEYS / 64; i++)
+		l.kept[i] = kept_by_queries(call.drop, t.drop_row, t.lane.from,
+		    block * forward_size<D>::KEYS + 64 * i + threadIdx.x % 4 * 2);
+}
+
 /* Into the registers of the product before, which has to be done. */
-template <typename T, int D>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 round_weights(struct lane<D> &l)
 {
+	if (HOW == DROPPED)
+#pragma unroll
+		for (int i = 0; i < forward_size<D>::KEYS / 2; i++)
+			l.scores[i] = l.kept[i / 32] >> i % 32 & 1 ? l.scores[i] : 0;
 #pragma unroll
 	for (int i = 0; i < forward_size<D>::KEYS / 4; i++)
 		l.weights[i] = pack_halves(T(), l.scores[2 * i], l.scores[2 * i + 1]);
@@ -251,7 +273,8 @@ finish_row(const float *sink, float top, float sum, float &factor)
 	return most + __log2f(sum);
 }
 
-/* Statistics of a tile's rows; sums are divided by those of weights. */
+/* Statistics of a tile's rows; sums are divided by those of weights, and by the share of these that
+ * dropout keeps. */
 template <int D>
 static __device__ inline void
 store_statistics(struct lane<D> &l, const struct hopper_call &call, const tile_note &n,
@@ -272,6 +295,7 @@ store_statistics(struct lane<D> &l, const struct hopper_call &call, const tile_n
 		exponent = finish_row(sink, sums.top[h], sum, l.shrink[h]);
 		if (threadIdx.x % 4 == 0 && row + 8 * h < call.queries)
 			lse[row + 8 * h] = exponent * 0.69314718056f;
+		l.shrink[h] *= call.drop.keep;
 	}
 	shrink_sums(l);
 }
@@ -342,6 +366,7 @@ read_note(const struct hopper_call &call, const tile_note &n)
 	t.keys.begin = uniform(n.own[own_group()].begin);
 	t.keys.end = uniform(n.own[own_group()].end);
 	t.lane = range_of_queries(call, n.sample, row, row + 8);
+	t.drop_row = drop_row(call.drop, n.sample, n.head);
 	return t;
 }
 
@@ -436,41 +461,43 @@ part_step(struct lane<D> &l, rings<D> &r, bool scores, bool sums)
 
 /* Weights of a tile's first block, whose scores are there. A warp whose queries see none of its
  * second half spends nothing on that. */
-template <int D, bool CAP>
+template <int D, enum weighing HOW>
 static __device__ inline void
 first_weights(struct lane<D> &l, const struct hopper_call &call, const struct own_tile &t)
 {
 	constexpr int KEYS = forward_size<D>::KEYS;
 	int block = t.keys.end - 1;
 
+	if (HOW == DROPPED)
+		draw_kept(l, call, t, block);
 #pragma unroll
 	for (int h = 0; h < 2; h++) {
 		l.row.top[h] = -INFINITY;
 		l.row.total[h] = 0;
 	}
 	if (__all_sync(LANES, t.lane.to < block * KEYS + KEYS / 2)) {
-		hide_keys<D, CAP, KEYS / 4>(l, call, t, block);
+		hide_keys<D, HOW, KEYS / 4>(l, call, t, block);
 		(void)weigh<D, KEYS / 4>(l, call.factor);
 	} else {
-		hide_keys<D, CAP, KEYS / 2>(l, call, t, block);
+		hide_keys<D, HOW, KEYS / 2>(l, call, t, block);
 		(void)weigh<D, KEYS / 2>(l, call.factor);
 	}
 }
 
 /* The sums of a tile's first block begin at 0. */
-template <typename T, int D>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 begin_sums(struct lane<D> &l)
 {
 #pragma unroll
 	for (int i = 0; i < D / 2; i++)
 		l.sums[i] = 0;
-	round_weights<T>(l);
+	round_weights<T, D, HOW>(l);
 }
 
 /* The steps of which the warpgroup takes all, from the second block that it sees on. During the
  * first, the place of the queries of the tile before is freed. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 whole_steps(struct lane<D> &l, rings<D> &r, const struct hopper_call &call,
     const struct own_tile &t, bool owed)
@@ -486,17 +513,19 @@ whole_steps(struct lane<D> &l, rings<D> &r, const struct hopper_call &call,
 		if (owed)
 			free_queries(tile_before(r));
 		owed = false;
+		if (HOW == DROPPED)
+			draw_kept(l, call, t, block);
 		wgmma_wait<1>();
 		sums_done(l.scores);
 		free_place(barriers, keys);
-		hide_keys<D, CAP, size::KEYS / 2>(l, call, t, block);
+		hide_keys<D, HOW, size::KEYS / 2>(l, call, t, block);
 		moved = weigh<D, size::KEYS / 2>(l, call.factor);
 		wgmma_wait<0>();
 		sums_done(l.sums);
 		free_place(barriers, values);
 		if (moved)
 			shrink_sums(l);
-		round_weights<T>(l);
+		round_weights<T, D, HOW>(l);
 	}
 	if (owed)
 		free_queries(tile_before(r));
@@ -512,7 +541,7 @@ enum stage {
 /* The steps of a tile after its first, up to that before its last sums. True: those are still to be
  * added, beside the first step of the next tile. `owed`: the queries of the tile before still have
  * their place. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline bool
 multiply_tile(struct lane<D> &l, rings<D> &r, const struct hopper_call &call,
     const struct own_tile &t, enum stage stage, bool owed)
@@ -528,10 +557,10 @@ multiply_tile(struct lane<D> &l, rings<D> &r, const struct hopper_call &call,
 			part_step<T>(l, r, true, false);
 	}
 	if (stage != FIRST_WEIGHTS && !idle) {
-		first_weights<D, CAP>(l, call, t);
-		begin_sums<T>(l);
+		first_weights<D, HOW>(l, call, t);
+		begin_sums<T, D, HOW>(l);
 	}
-	whole_steps<T, D, CAP>(l, r, call, t, owed);
+	whole_steps<T, D, HOW>(l, r, call, t, owed);
 	if (idle || t.keys.begin == begin)
 		return !idle;
 	part_step<T>(l, r, false, true);
@@ -543,7 +572,7 @@ multiply_tile(struct lane<D> &l, rings<D> &r, const struct hopper_call &call,
 
 /* The step from one tile to the next, if the warpgroup takes the first block's scores and the last
  * block's sums: to the weights of the first block. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 next_tile(struct lane<D> &l, rings<D> &r, const struct hopper_call &call, const struct own_tile &t)
 {
@@ -554,12 +583,12 @@ next_tile(struct lane<D> &l, rings<D> &r, const struct hopper_call &call, const 
 	wgmma_wait<1>();
 	sums_done(l.scores);
 	free_place(r.base + forward_size<D>::AT_BARRIERS, keys);
-	first_weights<D, CAP>(l, call, t);
+	first_weights<D, HOW>(l, call, t);
 	wgmma_wait<0>();
 	sums_done(l.sums);
 	free_place(r.base + forward_size<D>::AT_BARRIERS, values);
 	store_results<T>(l, call, tile_before(r), last);
-	begin_sums<T>(l);
+	begin_sums<T, D, HOW>(l);
 }
 
 /* The same, otherwise: before the first tile and after the last too. */
@@ -591,7 +620,7 @@ stage_of(bool starts, bool weighed)
 
 /* All tiles of the block. Each turn of the loop is the step from one tile to the next, and the
  * other steps of the next. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 multiply_joined(struct lane<D> &l, const struct hopper_call &call, rings<D> r)
 {
@@ -608,11 +637,11 @@ multiply_joined(struct lane<D> &l, const struct hopper_call &call, rings<D> r)
 			t = read_note<D>(call, *note_of(r));
 		starts = more && t.keys.end == uniform(note_of(r)->end);
 		if (starts && pending)
-			next_tile<T, D, CAP>(l, r, call, t);
+			next_tile<T, D, HOW>(l, r, call, t);
 		else
 			other_tile<T>(l, r, call, make_int2(more, before), starts, pending);
 		if (more)
-			pending = multiply_tile<T, D, CAP>(
+			pending = multiply_tile<T, D, HOW>(
 			    l, r, call, t, stage_of(starts, pending), before);
 		r.queries.step++;
 	}
@@ -620,7 +649,7 @@ multiply_joined(struct lane<D> &l, const struct hopper_call &call, rings<D> r)
 
 /* The same where a tile's results leave through the place of the next one's queries, before these
  * come: each tile is done to its end. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 multiply_apart(struct lane<D> &l, const struct hopper_call &call, rings<D> r)
 {
@@ -634,14 +663,14 @@ multiply_apart(struct lane<D> &l, const struct hopper_call &call, rings<D> r)
 		t = read_note<D>(call, *note_of(r));
 		starts = t.keys.end == uniform(note_of(r)->end);
 		other_tile<T>(l, r, call, make_int2(1, 0), starts, false);
-		pending = multiply_tile<T, D, CAP>(l, r, call, t, stage_of(starts, false), false);
+		pending = multiply_tile<T, D, HOW>(l, r, call, t, stage_of(starts, false), false);
 		r.queries.step++;
 		other_tile<T>(l, r, call, make_int2(0, 1), false, pending);
 		free_queries(tile_before(r));
 	}
 }
 
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __device__ inline void
 multiply_tiles(const struct hopper_call &call, const rings<D> &r)
 {
@@ -651,9 +680,9 @@ multiply_tiles(const struct hopper_call &call, const rings<D> &r)
 	if (own_group() == size::GROUPS - 1)
 		turn_end<size::GROUPS>();
 	if (size::TILES > 1)
-		multiply_joined<T, D, CAP>(l, call, r);
+		multiply_joined<T, D, HOW>(l, call, r);
 	else
-		multiply_apart<T, D, CAP>(l, call, r);
+		multiply_apart<T, D, HOW>(l, call, r);
 	boxes_written();
 	if (own_group() == 0)
 		turn_begin();
@@ -661,7 +690,7 @@ multiply_tiles(const struct hopper_call &call, const rings<D> &r)
 
 /* --- the kernel ------------------------------------------------------------------------------- */
 
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static __global__ void
 __launch_bounds__(forward_size<D>::THREADS, 1)
     hopper_forward_kernel(const __grid_constant__ hopper_call call)
@@ -687,16 +716,16 @@ __launch_bounds__(forward_size<D>::THREADS, 1)
 		}
 	} else {
 		registers_claim<size::REGISTERS>();
-		multiply_tiles<T, D, CAP>(call, r);
+		multiply_tiles<T, D, HOW>(call, r);
 	}
 }
 
 /* A block for each multiprocessor, unless there are fewer tiles. */
-template <typename T, int D, bool CAP>
+template <typename T, int D, enum weighing HOW>
 static void
 hopper_launch(struct stream *st, const struct hopper_call *call)
 {
-	void (*kernel)(const hopper_call) = hopper_forward_kernel<T, D, CAP>;
+	void (*kernel)(const hopper_call) = hopper_forward_kernel<T, D, HOW>;
 	int blocks = tiles_of(call->order), bytes = forward_bytes<D>;
 
 	if (blocks > st->device->num_sms)
