@@ -116,12 +116,24 @@ stored_scores(const struct run_case *r, const struct operation *o, bool backward
 	    r->hw, share * r->hw->attention_passes * (backward ? 2.2 : 1) * 2 * 2 * o->bytes);
 }
 
+/* Seconds in which our kernels draw which scores dropout keeps: tiled ones twice backward, once for
+ * dq and once for dk and dv. Source: docs/gpu.md 1.6. */
+static double
+drawn_scores(const struct run_case *r, const struct operation *o, bool backward)
+{
+	static const double each[2] = { 1.75e-12, 2.1e-12 };
+	bool twice = backward && !hopper_serves(r->model, r->shape, true);
+
+	if (r->model->attention_dropout <= 0 || !hardware_is_own(r->hw) || r->hw->num_sms <= 0)
+		return 0;
+	return (twice ? 2 : 1) * each[backward] * o->bytes * 132 / (double)r->hw->num_sms;
+}
+
 /* A quarter of the time is the forward pass's: docs/gpu.md 1.6. */
 static double
-attention(const struct run_case *r, const struct operation *o)
+softmax_attention(const struct run_case *r, const struct operation *o, bool backward)
 {
 	const struct hardware *hw = r->hw;
-	bool backward = o->pass == OPERATION_BACKWARD;
 	double both = attention_seconds(r, o, o->flops / (backward ? 2.5 : 1)), stored = 0;
 
 	/* Programs that store scores compute them again with selective recomputation. */
@@ -129,7 +141,21 @@ attention(const struct run_case *r, const struct operation *o)
 	    r->shape->recompute.granularity == RECOMPUTE_SELECTIVE)
 		stored = both * 0.25 + stored_scores(r, o, false);
 	return stored + both * (backward ? 0.75 : 0.25) + stored_scores(r, o, backward) +
-	    o->kernels * hw->kernel_us * 1e-6;
+	    drawn_scores(r, o, backward) + o->kernels * hw->kernel_us * 1e-6;
+}
+
+/* Linear attention goes from chunk to chunk, at a small share of the peak: docs/gpu.md 1.7. */
+static double
+attention(const struct run_case *r, const struct operation *o)
+{
+	static const double of_peak[2] = { 0.0139, 0.0110 };
+	const struct hardware *hw = r->hw;
+	bool backward = o->pass == OPERATION_BACKWARD;
+
+	if (o->states && hardware_is_own(hw))
+		return o->flops / (hardware_peak(hw, r->shape->dtype) * of_peak[backward]) +
+		    o->kernels * hw->kernel_us * 1e-6;
+	return softmax_attention(r, o, backward);
 }
 
 /* --- exchanges -------------------------------------------------------------------------------- */

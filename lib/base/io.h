@@ -87,7 +87,7 @@ int outfile_resume(struct outfile *o, const char *path, int64_t keep, bool share
  * this part, and has lost its lock since, may have given the name to a file of its own when it woke
  * up: then a copy takes the name back, and the file's place. */
 int outfile_sync(struct outfile *o, int64_t *bytes, struct err *e);
-/* The same of such a part whose stream, at its end, is all that is kept. */
+/* For such a part of which only the stream is kept, which stands at its end. */
 int outfile_sync_part(FILE **f, const char *tmp, struct err *e);
 void outfile_leave(struct outfile *o); /* closes; the temporary file stays */
 

@@ -233,7 +233,8 @@ add_recurrence(struct maker *m)
 
 		o->flops = (backward ? 3 : 1) * m->w.recurrence;
 		o->keys = (double)m->c->linear_key_head_dim;
-		o->kernels = 1;
+		o->states = true;
+		o->kernels = backward ? 4 : 2;
 	}
 }
 

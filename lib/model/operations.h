@@ -61,7 +61,8 @@ struct operation {
 	/* of the head's gradients: they are computed in the forward pass, while there are logits;
 	 * other programs compute them in the backward pass */
 	bool early;
-	double keys; /* of attention: that a query sees in the mean */
+	double keys; /* of attention: that a query sees in the mean; bytes are its scores then */
+	bool states; /* of attention: linear, by states in place of keys */
 	/* the operations of this list that run beside an exchange, and which share of each;
 	 * OPERATION_ROOM: others have room for all of it */
 	struct {
