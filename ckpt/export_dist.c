@@ -12,6 +12,7 @@
  */
 #include "ckpt/export_impl.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/pickle_write.h"
 
@@ -169,7 +170,7 @@ write_metadata(const struct dist_file *f)
 	pickle_close_object(&s);
 	pickle_end(&s);
 	snprintf(path, sizeof path, "%s/.metadata", f->x->tmp);
-	rc = io_write_file(path, s.buf, s.len, f->x->e);
+	rc = outfile_write(path, s.buf, s.len, f->x->e);
 	str_release(&s);
 	return rc;
 }
@@ -424,7 +425,7 @@ export_torch_dist(struct export *x)
 		rc = write_metadata(&f);
 	snprintf(path, sizeof path, "%s/metadata.json", x->tmp);
 	if (rc == 0)
-		rc = io_write_file(path, format, sizeof format - 1, x->e);
+		rc = outfile_write(path, format, sizeof format - 1, x->e);
 	str_release(&f.names);
 	str_release(&f.places);
 	return rc;

@@ -10,6 +10,7 @@
  */
 #include "ckpt/export_impl.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/megatron_flat.h"
 #include "lib/ckpt/pickle_write.h"

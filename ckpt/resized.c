@@ -6,7 +6,7 @@
 #include "ckpt/resized.h"
 #include "ckpt/slab.h"
 #include "lib/base/hash.h"
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "lib/base/utf8.h"
@@ -555,7 +555,7 @@ resized_report(struct derived *d, const char *path, struct err *e)
 	str_adds(&text, "id\tpiece\tfrom\told_ids\told_pieces\tequal_to\n");
 	for (int64_t i = 0; i < r->map.count; i++)
 		add_line(r, i, &text);
-	rc = io_write_file(path, text.buf, text.len, e);
+	rc = outfile_write(path, text.buf, text.len, e);
 	str_release(&text);
 	return rc;
 }

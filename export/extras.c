@@ -2,6 +2,7 @@
 #include "export/extras.h"
 #include "lib/base/hub.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/hf_files.h"
 #include "lib/model/family.h"
@@ -126,7 +127,7 @@ extras_write(const struct extras *x, const char *dir, struct err *e)
 			free(parent);
 		}
 		if (rc == 0)
-			rc = io_write_file(path.buf, f->bytes.buf, f->bytes.len, e);
+			rc = outfile_write(path.buf, f->bytes.buf, f->bytes.len, e);
 		str_release(&path);
 	}
 	return rc;

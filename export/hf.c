@@ -7,7 +7,7 @@
  * exists.
  */
 #include "export/hf_impl.h"
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/base/target.h"
 
@@ -216,7 +216,7 @@ put(struct job *j, const char *name, struct str *text)
 	int rc;
 
 	snprintf(path, sizeof path, "%s/%s", j->place.tmp, name);
-	rc = io_write_file(path, text->buf, text->len, j->e);
+	rc = outfile_write(path, text->buf, text->len, j->e);
 	str_release(text);
 	return rc;
 }
@@ -228,7 +228,7 @@ put_copy(struct job *j, const char *name, const char *src)
 	char path[1200];
 
 	snprintf(path, sizeof path, "%s/%s", j->place.tmp, name);
-	return io_copy_file(src, path, j->e);
+	return outfile_copy(src, path, j->e);
 }
 
 /* The files made from the tokenizer, then its source files, unless they are the same. */

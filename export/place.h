@@ -12,6 +12,7 @@
 #include "lib/base/io.h"
 #include "lib/base/lock.h"
 #include "lib/base/str.h"
+#include "lib/base/temp.h"
 
 enum { PLACE_PATH = 1024 };
 

@@ -7,7 +7,7 @@
  * it.
  */
 #include "export/hf.h"
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/base/relay.h"
 #include "lib/ckpt/safetensors.h"
@@ -292,7 +292,7 @@ write_index(const struct hf_export *x, const char *dir, struct err *e)
 	}
 	str_adds(&s, "\n  }\n}\n");
 	snprintf(path, sizeof path, "%s/model.safetensors.index.json", dir);
-	rc = io_write_file(path, s.buf, s.len, e);
+	rc = outfile_write(path, s.buf, s.len, e);
 	str_release(&s);
 	free(t);
 	return rc;

@@ -7,6 +7,7 @@
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "shard/shard.h"
 
 #include <stdlib.h>
@@ -65,7 +66,7 @@ checksums_write(const char *prefix, const struct checksums *c, struct err *e)
 	str_addf(&path, "%s.xxh", prefix);
 	str_addf(&text, "XXH3_%s  %s%s\nXXH3_%s  %s%s\n", hash_text(c->idx, idx), name, suffix[0],
 	    hash_text(c->bin, bin), name, suffix[1]);
-	rc = io_write_file(path.buf, text.buf, text.len, e);
+	rc = outfile_write(path.buf, text.buf, text.len, e);
 	str_release(&path);
 	str_release(&text);
 	return rc;

@@ -5,6 +5,7 @@
  * resumed run accepts with --data-change mask.
  */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "shard/mask_list.h"
 #include "shard/shard.h"
@@ -171,7 +172,7 @@ name_mask(const char *prefix, const char *mask, struct err *e)
 		str_add_json(&out, name, strlen(name));
 		str_adds(&out, ",\n");
 		str_add(&out, text + 2, len - 2);
-		rc = io_write_file(path.buf, out.buf, out.len, e);
+		rc = outfile_write(path.buf, out.buf, out.len, e);
 	}
 	free(text);
 	str_release(&path);

@@ -7,7 +7,7 @@
 #ifndef TESTS_TINY_BPE_H
 #define TESTS_TINY_BPE_H
 
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/rng.h"
 #include "lib/base/str.h"
 #include "lib/base/utf8.h"
@@ -99,9 +99,9 @@ tiny_write(const struct tiny_bpe *t, const char *vocab, const char *merges, stru
 			str_addf(&m, "%s %s\n", t->name[t->left[i]], t->name[t->right[i]]);
 	}
 	str_addf(&v, "\"<|endoftext|>\": %d}\n", t->count);
-	rc = io_write_file(vocab, v.buf, v.len, e);
+	rc = outfile_write(vocab, v.buf, v.len, e);
 	if (rc == 0)
-		rc = io_write_file(merges, m.buf, m.len, e);
+		rc = outfile_write(merges, m.buf, m.len, e);
 	str_release(&v);
 	str_release(&m);
 	return rc;

@@ -5,6 +5,7 @@
  * do.
  */
 #include "lib/base/target.h"
+#include "lib/base/outfile.h"
 #include "tok/errors.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef TOK_ERRORS_H
 #define TOK_ERRORS_H
 
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "tok/jsonl.h"
 
 struct error_row {

@@ -6,6 +6,7 @@
  */
 #include "lib/base/cli.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/base/target.h"
 #include "lib/data/dataset.h"

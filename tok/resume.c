@@ -5,6 +5,7 @@
  * numbers after it are read with bounds, and the files are checked against them.
  */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "tok/files.h"
 #include "tok/resume.h"
@@ -121,7 +122,7 @@ resume_write(const char *path, const struct str *what, const struct resume_state
 		    n->key[k].sequences, n->key[k].tokens, n->key[k].bytes, n->key[k].longest,
 		    n->key[k].trained);
 	str_adds(&out, "end\n");
-	rc = io_write_file(path, out.buf, out.len, e);
+	rc = outfile_write(path, out.buf, out.len, e);
 	str_release(&out);
 	return rc;
 }

@@ -14,6 +14,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/process.h"
 #include "lib/base/str.h"
+#include "lib/base/temp.h"
 
 #include <ctype.h>
 #include <errno.h>

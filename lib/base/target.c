@@ -2,6 +2,7 @@
  * target.c - the file that a program makes, and what it may replace
  */
 #include "lib/base/target.h"
+#include "lib/base/outfile.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #ifndef BASE_TARGET_H
 #define BASE_TARGET_H
 
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 
 enum { TARGET_HEAD = 64 }; /* bytes; the most by which a kind is recognised */
 

@@ -8,6 +8,8 @@
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
+#include "lib/base/temp.h"
 #include "lib/base/temp_sweep.h"
 #include "lib/ckpt/ckpt_impl.h"
 #include "lib/ckpt/safetensors.h"
@@ -308,7 +310,7 @@ put_text(const char *tmp, const char *name, const char *text, size_t len, struct
 	char path[CKPT_PATH_BYTES];
 
 	snprintf(path, sizeof path, "%s/%s", tmp, name);
-	return io_write_file(path, text, len, e);
+	return outfile_write(path, text, len, e);
 }
 
 /*
@@ -466,7 +468,7 @@ ckpt_clone(const struct ckpt *c, const char *tmp_dir, struct str *manifest, stru
 	for (int i = 0; i < c->m.num_files; i++) {
 		ckpt_join(from, c->dir, c->m.file[i]);
 		ckpt_join(to, tmp_dir, c->m.file[i]);
-		if (io_copy_file(from, to, e) < 0)
+		if (outfile_copy(from, to, e) < 0)
 			return -1;
 		for (int k = c->m.first[i]; k < c->m.first[i + 1]; k++) {
 			const struct ckpt_tensor *t = &c->m.tensor[c->m.place[k].tensor];

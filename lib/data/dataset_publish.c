@@ -10,6 +10,7 @@
  * has left.
  */
 #include "lib/base/hash.h"
+#include "lib/base/outfile.h"
 #include "lib/base/json.h"
 #include "lib/base/lock.h"
 #include "lib/base/mem.h"

@@ -7,6 +7,7 @@
  * files of its own, as many tokens as bytes of it.
  */
 #include "lib/data/dataset_impl.h"
+#include "lib/base/outfile.h"
 
 #include <errno.h>
 #include <stdlib.h>

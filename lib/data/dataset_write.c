@@ -6,6 +6,7 @@
  * into place.
  */
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/data/dataset_impl.h"
 
 #include <errno.h>

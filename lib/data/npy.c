@@ -6,7 +6,7 @@
  * nesting. Everything else is refused with the reason, so that a file of another program is never
  * misread.
  */
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/data/npy.h"
 

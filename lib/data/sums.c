@@ -13,6 +13,7 @@
  * Sums are loaded with memcpy from the map: a terabyte has 8 MB of them.
  */
 #include "lib/base/hash.h"
+#include "lib/base/outfile.h"
 #include "lib/base/map.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"

@@ -4,7 +4,7 @@
 #ifndef DATA_SUMS_WRITE_H
 #define DATA_SUMS_WRITE_H
 
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 
 #include <stddef.h>
 #include <stdint.h>

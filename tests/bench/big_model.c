@@ -7,6 +7,7 @@
  * weights. With `states` it is a checkpoint of normal numbers, masters in FP32 and both moments.
  */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "lib/ckpt/safetensors.h"
@@ -105,7 +106,7 @@ write_directory(const struct model_config *c, const char *dir, uint64_t seed)
 	need(io_mkdir_p(dir, &e), &e);
 	family_write_config(f, c, "bfloat16", &config);
 	snprintf(path, sizeof path, "%s/config.json", dir);
-	need(io_write_file(path, config.buf, config.len, &e), &e);
+	need(outfile_write(path, config.buf, config.len, &e), &e);
 	str_release(&config);
 	snprintf(path, sizeof path, "%s/model.safetensors", dir);
 	write_weights(c, f, path, 20261123 + seed);

@@ -3,7 +3,7 @@
  * names
  * header.c open FILE - opens it as every tool does
  */
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/str.h"
 #include "lib/ckpt/safetensors.h"
 
@@ -26,7 +26,7 @@ make(const char *path, long long count, struct err *e)
 	memcpy(file.buf, &bytes, sizeof bytes);
 	for (long long i = 0; i < count; i++)
 		str_addc(&file, 'x');
-	return io_write_file(path, file.buf, file.len, e);
+	return outfile_write(path, file.buf, file.len, e);
 }
 
 int

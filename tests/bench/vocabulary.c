@@ -7,6 +7,7 @@
  * modulo TOKENS, which must have no common divisor.
  */
 #include "tests/tiny_bpe.h"
+#include "lib/base/outfile.h"
 
 #include <stdlib.h>
 
@@ -29,7 +30,7 @@ write_text(const char *prefix, const char *suffix, struct str *text)
 	int rc;
 
 	str_addf(&path, "%s%s", prefix, suffix);
-	rc = io_write_file(path.buf, text->buf, text->len, &e);
+	rc = outfile_write(path.buf, text->buf, text->len, &e);
 	if (rc < 0)
 		fprintf(stderr, "%s\n", e.msg);
 	str_release(&path);

@@ -3,6 +3,7 @@
 #include "lib/base/mem.h"
 #include "tests/faults/oplog.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Cuts a line off at *at. NULL at the end of the text. */

@@ -1,6 +1,7 @@
 /* adapter.c - fuzz target: an adapter of PEFT. Up to the first zero byte the input is its config,
  * and what follows its tensors; whatever is read has pairs of one rank and finite factors. */
 #include "ckpt/adapter.h"
+#include "lib/base/outfile.h"
 #include "tests/fuzz/input.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@ put(const char *dir, const char *name, const void *bytes, size_t size)
 	struct err e;
 
 	snprintf(path, sizeof path, "%s/%s", dir, name);
-	if (io_write_file(path, bytes, size, &e) < 0)
+	if (outfile_write(path, bytes, size, &e) < 0)
 		abort();
 }
 

@@ -2,6 +2,7 @@
  * ordinary test */
 #include "lib/base/io.h"
 
+#include <stdio.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* maps.c - fuzz target: any bytes as one of the maps in a cache without a key; the samples must be
  * those of valid maps */
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "tests/fuzz/input.h"
 #include "tests/map_keys.h"
 #include "tests/one_corpus.h"
@@ -30,7 +31,7 @@ replace_map(const char *dir, const char *hash, const uint8_t *data, size_t size)
 	char path[200];
 
 	snprintf(path, sizeof path, "%s/%s-GPTDataset-train-%s.npy", dir, hash, name[data[0] % 3]);
-	if (io_write_file(path, data + 1, size - 1, NULL) < 0)
+	if (outfile_write(path, data + 1, size - 1, NULL) < 0)
 		abort();
 	remove_keys(dir);
 }

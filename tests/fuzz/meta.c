@@ -2,6 +2,7 @@
  * torch.save or safetensors, in the form of Meta and Mistral; every parameter that it has is read
  */
 #include "lib/ckpt/source.h"
+#include "lib/base/outfile.h"
 #include "tests/fuzz/input.h"
 
 /* Parameters above this are not read: their memory would be the time of a run. */
@@ -33,7 +34,7 @@ put(const char *dir, const char *name, const uint8_t *bytes, size_t size)
 	struct err e;
 
 	snprintf(path, sizeof path, "%s/%s", dir, name);
-	if (io_write_file(path, (const char *)bytes, size, &e) < 0)
+	if (outfile_write(path, (const char *)bytes, size, &e) < 0)
 		abort();
 }
 

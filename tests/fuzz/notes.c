@@ -1,5 +1,6 @@
 /* notes.c - fuzz target of a dataset's notes: the bytes are PREFIX.json, then PREFIX.xxh */
 #include "shard/shard.h"
+#include "lib/base/outfile.h"
 #include "tests/fuzz/input.h"
 
 /* Notes that were read are written and read back unchanged. */
@@ -15,7 +16,7 @@ use(const char *prefix, const char *path)
 		notes_add_members(&n, &out);
 		str_adds(&out, "\"end\": 1}");
 		unlink(path);
-		if (io_write_file(path, out.buf, out.len, &e) < 0 ||
+		if (outfile_write(path, out.buf, out.len, &e) < 0 ||
 		    notes_read(prefix, &again, &e) != 1)
 			BUG("notes do not read back: %s", e.msg);
 		if (!n.type != !again.type || strcmp(n.hash, again.hash) ||

@@ -2,6 +2,7 @@
  * format; every parameter and state that it has is read, also where something else is wrong, first
  * with the checksums, which no mutation keeps right, and then without */
 #include "lib/ckpt/source.h"
+#include "lib/base/outfile.h"
 #include "tests/fuzz/input.h"
 
 /* Parameters above this are not read: their memory would be the time of a run. */
@@ -50,7 +51,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		snprintf(path, sizeof path, "%s/mp_rank_00/model_optim_rng.pt", dir);
 		input_small_pages();
 	}
-	if (io_write_file(path, data, size, &e) < 0)
+	if (outfile_write(path, data, size, &e) < 0)
 		abort();
 	s = source_open(dir, &e);
 	if (s) {

@@ -2,6 +2,7 @@
  * misread; repair makes every dataset that it accepts valid; concatenated pieces are the whole;
  * mapped and read tokens are equal */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "lib/data/dataset_repair.h"
@@ -87,8 +88,8 @@ flips(uint64_t seed)
 
 	CHECK(null &&
 	    io_read_file("tests/golden/data/corpora/d_sent_u16.idx", 0, &bytes, &len, &e) == 0);
-	CHECK(io_copy_file("tests/golden/data/corpora/d_sent_u16.bin", scratch("x.bin"), &e) == 0);
-	CHECK(io_copy_file("tests/golden/data/corpora/d_sent_u16.idx", idx, &e) == 0);
+	CHECK(outfile_copy("tests/golden/data/corpora/d_sent_u16.bin", scratch("x.bin"), &e) == 0);
+	CHECK(outfile_copy("tests/golden/data/corpora/d_sent_u16.idx", idx, &e) == 0);
 	CHECK(shard_verify(&verify, prefix, null, &e) == 0);
 	for (int k = 0; k < ROUNDS; k++) {
 		size_t at = draw(seed, &counter, (uint32_t)len);
@@ -218,8 +219,8 @@ shrinks(void)
 	struct dataset *d;
 	int64_t ids[64], last;
 
-	CHECK(io_copy_file("tests/golden/data/corpora/a_u16.bin", scratch("s.bin"), &e) == 0);
-	CHECK(io_copy_file("tests/golden/data/corpora/a_u16.idx", scratch("s.idx"), &e) == 0);
+	CHECK(outfile_copy("tests/golden/data/corpora/a_u16.bin", scratch("s.bin"), &e) == 0);
+	CHECK(outfile_copy("tests/golden/data/corpora/a_u16.idx", scratch("s.idx"), &e) == 0);
 	d = dataset_open_with(scratch("s"), &o, &e);
 	CHECK(d != NULL);
 	last = dataset_num_sequences(d) - 1;

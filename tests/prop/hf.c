@@ -6,6 +6,7 @@
  * merge in order of rank.
  */
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/token/tokenizer.h"
 #include "tests/check.h"
 #include "tests/tiny_bpe.h"
@@ -343,7 +344,7 @@ test_model(const struct model *m, struct mt19937 *rng)
 	struct err e = { "" };
 
 	write_model(m, &json);
-	CHECK(io_write_file("tokenizer.json", json.buf, json.len, &e) == 0);
+	CHECK(outfile_write("tokenizer.json", json.buf, json.len, &e) == 0);
 	t = tokenizer_open(&spec, &e);
 	CHECK_STR(t ? "" : e.msg, "");
 	if (!t)

@@ -5,6 +5,7 @@
  * the models write it for a blank. Words as pieces are no part of it.
  */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/rng.h"
 #include "lib/base/utf8.h"
 #include "lib/token/tokenizer.h"
@@ -115,7 +116,7 @@ main(void)
 		str_addf(&lines,
 		    "{\"text\": \"the cat  sat on %d mats\\n\xe7\x8c\xab\xe3\x81\x8c %d\"}\n", i,
 		    i * i);
-	CHECK(io_write_file("t.jsonl", lines.buf, lines.len, &e) == 0);
+	CHECK(outfile_write("t.jsonl", lines.buf, lines.len, &e) == 0);
 	for (int i = 0; i < 3; i++) {
 		train(types[i]);
 		test_texts();

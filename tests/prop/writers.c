@@ -12,6 +12,7 @@
  * another run from finishing. The ends are counted by kind.
  */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/lock.h"
 #include "lib/base/rng.h"
 #include "lib/base/str.h"
@@ -200,7 +201,7 @@ move_lock(const char *path, pid_t pid)
 	rest = strstr(text, mine);
 	if (!strncmp(text, "host ", 5) && rest) {
 		str_addf(&to, "host elsewhere\nboot other%s", rest);
-		(void)io_write_file(path, to.buf, to.len, NULL);
+		(void)outfile_write(path, to.buf, to.len, NULL);
 	}
 	str_release(&to);
 	free(text);
@@ -355,7 +356,7 @@ make_texts(void)
 		}
 		str_addf(&name, "%d", t);
 		str_addf(&path, "%d.jsonl", t);
-		CHECK(io_write_file(path.buf, text.buf, text.len, NULL) == 0);
+		CHECK(outfile_write(path.buf, text.buf, text.len, NULL) == 0);
 		mtok[3] = name.buf;
 		mtok[8] = path.buf;
 		CHECK(finish(start(mtok, "alone", false), "alone") == DONE);

@@ -1,5 +1,6 @@
 /* disk.c - files and directories in memory, and what is left of them after a loss of power */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "tests/sim/disk.h"
 
@@ -336,7 +337,7 @@ disk_export(const struct node *n, const char *dir, struct err *e)
 
 		str_addf(&path, "%s/%s", dir, x->name);
 		rc = x->node->dir ? disk_export(x->node, path.buf, e)
-				  : io_write_file(path.buf, x->node->bytes, x->node->len, e);
+				  : outfile_write(path.buf, x->node->bytes, x->node->len, e);
 		str_release(&path);
 	}
 	return rc;

@@ -1,6 +1,6 @@
 /* table.c - sums over many seeds, for people and for a file */
 #include "tests/sim/table.h"
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 
 static const char *const status_names[STATUSES] = { "0", "1", "2", "3", "4", "5", "6", "7",
 	"signal" };
@@ -98,7 +98,7 @@ table_write(const struct table *t, const char *path, struct err *e)
 			if (t->calls[k][i])
 				row(&s, "struck", site, (double)t->at[k][i]);
 		}
-	rc = io_write_file(path, s.buf, s.len, e);
+	rc = outfile_write(path, s.buf, s.len, e);
 	str_release(&s);
 	return rc;
 }

@@ -1,6 +1,7 @@
 /* adapter.c - adapters of PEFT merged into a model: the numbers, and what is refused by name */
 #include "ckpt/adapted.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/ckpt/safetensors.h"
 #include "tests/check.h"
 #include "tests/made_checkpoint.h"
@@ -49,7 +50,7 @@ write_adapter(const char *members, const struct tensor_of *t)
 
 	CHECK(io_mkdir_p("adapter", &e) == 0);
 	str_addf(&text, "{\"peft_type\": \"LORA\", \"r\": 3, \"lora_alpha\": 6%s}", members);
-	CHECK(io_write_file("adapter/adapter_config.json", text.buf, text.len, &e) == 0);
+	CHECK(outfile_write("adapter/adapter_config.json", text.buf, text.len, &e) == 0);
 	str_release(&text);
 	w = safetensors_writer_new("adapter/adapter_model.safetensors", &e);
 	CHECK(w != NULL);

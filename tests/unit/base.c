@@ -2,6 +2,7 @@
 #include "lib/base/dtype.h"
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/json.h"
 #include "lib/base/map.h"
 #include "lib/base/opt.h"
@@ -647,11 +648,11 @@ test_files(void)
 	snprintf(path, sizeof path, "%s/a/b", dir);
 	CHECK(io_mkdir_p(path, &e) == 0 && io_is_dir(path));
 	snprintf(path, sizeof path, "%s/f", dir);
-	CHECK(io_write_file(path, "hello", 5, &e) == 0);
+	CHECK(outfile_write(path, "hello", 5, &e) == 0);
 	CHECK(io_read_file(path, 0, &text, &n, &e) == 0 && n == 5 && !strcmp(text, "hello"));
 	free(text);
 	CHECK(io_read_file(path, 4, &text, &n, &e) < 0);
-	CHECK(io_write_file("/dev/full/x", "a", 1, &e) < 0);
+	CHECK(outfile_write("/dev/full/x", "a", 1, &e) < 0);
 	CHECK(io_remove_tree(dir, &e) == 0 && !io_exists(dir));
 }
 
@@ -722,7 +723,7 @@ test_maps(void)
 	CHECK(mkdtemp(dir) != NULL);
 	for (int i = 0; i < 3; i++) {
 		snprintf(path[i], sizeof path[i], "%s/%d", dir, i);
-		CHECK(io_write_file(path[i], "abc", i < 2 ? 3 : 0, &e) == 0 &&
+		CHECK(outfile_write(path[i], "abc", i < 2 ? 3 : 0, &e) == 0 &&
 		    map_open(&map[i], path[i], &e) == 0);
 	}
 	for (int round = 0; round < 3; round++) {
@@ -756,12 +757,12 @@ test_map_changes(void)
 	snprintf(temp, sizeof temp, "%s/temp", dir);
 	for (int i = 0; i < FILES; i++) {
 		snprintf(path[i], sizeof path[i], "%s/%d", dir, i);
-		CHECK(io_write_file(path[i], "abcdef", 6, &e) == 0 &&
+		CHECK(outfile_write(path[i], "abcdef", 6, &e) == 0 &&
 		    map_open(&map[i], path[i], &e) == 0);
 	}
 	map_changes(&text);
 	CHECK(text.len == 0);
-	CHECK(io_write_file(temp, "abcdef", 6, &e) == 0 &&
+	CHECK(outfile_write(temp, "abcdef", 6, &e) == 0 &&
 	    utimensat(AT_FDCWD, temp,
 		(struct timespec[]){ map[COPIED].modified, map[COPIED].modified }, 0) == 0 &&
 	    rename(temp, path[COPIED]) == 0);
@@ -770,7 +771,7 @@ test_map_changes(void)
 	CHECK(f && fputc('x', f) == 'x' && futimens(fileno(f), NULL) == 0 && fclose(f) == 0);
 	CHECK(
 	    utimensat(AT_FDCWD, path[WRITTEN], (struct timespec[2]){ { 1, 0 }, { 1, 0 } }, 0) == 0);
-	CHECK(io_write_file(path[REPLACED], "abcdefg", 7, &e) == 0);
+	CHECK(outfile_write(path[REPLACED], "abcdefg", 7, &e) == 0);
 	CHECK(unlink(path[REMOVED]) == 0);
 	map_close(&map[CLOSED]);
 	CHECK(unlink(path[CLOSED]) == 0);

@@ -1,6 +1,7 @@
 /* blend.c - blends, lists of corpora and samplers against the outputs of Megatron-LM in
  * tests/golden/data */
 #include "lib/base/json.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/data/blend.h"
 #include "lib/data/sampler.h"
@@ -510,7 +511,7 @@ static const char *
 put(const char *dir, const char *text, size_t len, char path[256])
 {
 	snprintf(path, 256, "%s/list", dir);
-	CHECK(io_write_file(path, text, len, &e) == 0);
+	CHECK(outfile_write(path, text, len, &e) == 0);
 	return path;
 }
 

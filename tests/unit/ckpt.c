@@ -2,6 +2,7 @@
  * save loses nothing */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/manifest.h"
@@ -179,7 +180,7 @@ put(const char *dir, const char *name, const char *text, size_t len)
 	struct err e;
 
 	snprintf(path, sizeof path, "%s/%s", dir, name);
-	CHECK(io_write_file(path, text, len, &e) == 0);
+	CHECK(outfile_write(path, text, len, &e) == 0);
 }
 
 /* Appends a manifest's own checksum to it, in versions that have one. */
@@ -584,7 +585,7 @@ make_entry(const char *name, const char *entry, const char *text, char out[IO_PA
 	if (entry[strlen(entry) - 1] == '/')
 		CHECK(mkdir(path, 0777) == 0);
 	else
-		CHECK(io_write_file(path, text, strlen(text), &e) == 0);
+		CHECK(outfile_write(path, text, strlen(text), &e) == 0);
 }
 
 static void
@@ -656,7 +657,7 @@ test_interrupted(const char *save)
 	CHECK(first_element(save) == 200 && !io_exists(tmp));
 	CHECK(ckpt_begin(save, 7, false, tmp, &e) == 0);
 	snprintf(stale, sizeof stale, "%s/stale", tmp);
-	CHECK(io_write_file(stale, "", 0, &e) == 0 && ckpt_begin(save, 7, false, tmp, &e) == 0 &&
+	CHECK(outfile_write(stale, "", 0, &e) == 0 && ckpt_begin(save, 7, false, tmp, &e) == 0 &&
 	    io_exists(stale));
 	CHECK(save_one(save, 7, 300, &e) == 0 && first_element(save) == 300);
 	CHECK(save_one(save, 7, 400, &e) == 0 && first_element(save) == 400 && !io_exists(tmp));

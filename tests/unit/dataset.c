@@ -1,6 +1,7 @@
 /* dataset.c - the .bin/.idx reader against valid and damaged files, and the writer against the
  * reader */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/data/dataset_impl.h"
 #include "lib/data/notes.h"
@@ -319,7 +320,7 @@ test_limits(void)
 static int
 read_notes(const char *text, struct notes *n)
 {
-	CHECK(io_write_file(scratch("notes.json"), text, strlen(text), &e) == 0);
+	CHECK(outfile_write(scratch("notes.json"), text, strlen(text), &e) == 0);
 	return notes_read(scratch("notes"), n, &e);
 }
 
@@ -382,7 +383,7 @@ test_copies(void)
 	size_t len;
 	int fd;
 
-	CHECK(io_write_file(scratch("range"), text, 10, &e) == 0);
+	CHECK(outfile_write(scratch("range"), text, 10, &e) == 0);
 	fd = io_open_regular(scratch("range"), &st, &e);
 	CHECK(fd >= 0 && st.st_size == 10 && outfile_open(&o, scratch("copied"), &e) == 0);
 	CHECK(

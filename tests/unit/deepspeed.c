@@ -1,5 +1,5 @@
 /* deepspeed.c - DeepSpeed's configuration beside the options, lengths in tokens, dropped tokens */
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
 #include "train/config/config.h"
@@ -36,7 +36,7 @@ refuses(const char *json, const char *line, const char *why)
 	char *found, want[1024] = "";
 	const char *name = strchr(why, '@');
 
-	CHECK(io_write_file(path, json, strlen(json), &e) == 0);
+	CHECK(outfile_write(path, json, strlen(json), &e) == 0);
 	found = parse(&c, line);
 	snprintf(want, sizeof want, "%.*s%s%s", name ? (int)(name - why) : (int)strlen(why), why,
 	    name ? path : "", name ? name + 1 : "");
@@ -54,7 +54,7 @@ gives(const char *json, const char *line, const char *options, const char *notes
 	struct err e;
 	char *found;
 
-	CHECK(io_write_file(path, json, strlen(json), &e) == 0);
+	CHECK(outfile_write(path, json, strlen(json), &e) == 0);
 	found = parse(&c, line);
 	CHECK_STR(found ? found : "", "");
 	opt_dump(&c.parse, true, &dump);

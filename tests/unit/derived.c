@@ -8,6 +8,7 @@
 #include "ckpt/resized.h"
 #include "ckpt/retold.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
 #include "tests/made_checkpoint.h"
@@ -311,7 +312,7 @@ test_changed(void)
 		if (how == 0)
 			CHECK(utimensat(AT_FDCWD, file, NULL, 0) == 0);
 		else if (how == 1)
-			CHECK(io_write_file(file, text, len, &e) == 0);
+			CHECK(outfile_write(file, text, len, &e) == 0);
 		else
 			make("changing", &c, 2, DTYPE_F32);
 		CHECK(derived_write(d, &job, &e) < 0);
@@ -605,7 +606,7 @@ write_permuted(const struct tiny_bpe *t)
 		str_addf(&text, ":%d", permuted(i));
 	}
 	str_addf(&text, ",\"<|endoftext|>\":%d}", permuted(TINY_TOKENS));
-	CHECK(io_write_file("permuted.json", text.buf, text.len, &e) == 0);
+	CHECK(outfile_write("permuted.json", text.buf, text.len, &e) == 0);
 	str_release(&text);
 }
 
@@ -836,7 +837,7 @@ test_shrink(void)
 	x = numbers("kept", input, &n);
 	CHECK(n == m && !memcmp(x + (FEW + 1) * 16, y + (FEW + 1) * 16, 99 * 16 * sizeof *x));
 	free(x);
-	CHECK(io_write_file("map", "300\t97\n", 7, &e) == 0);
+	CHECK(outfile_write("map", "300\t97\n", 7, &e) == 0);
 	cut.map = "map";
 	write_as("cut", &derived_resized, &cut, "words");
 	x = numbers("cut", input, &n);
@@ -844,7 +845,7 @@ test_shrink(void)
 	CHECK(!memcmp(x + FEW * 16, y + TINY_TOKENS * 16, 16 * sizeof *x));
 	free(x);
 	free(y);
-	CHECK(io_write_file("map", "a\tb\n\n12\tnone", 13, &e) == 0);
+	CHECK(outfile_write("map", "a\tb\n\n12\tnone", 13, &e) == 0);
 	CHECK(run(&derived_resized, &cut, path, &e) < 0);
 	CHECK_STR(e.msg, "map:3: 'none' is no token of the new tokenizer");
 }

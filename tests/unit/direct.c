@@ -1,6 +1,7 @@
 /* direct.c - tests of lib/base/direct by way of outfile_open_direct: the bytes of any calls, on a
  * disk and where there is none */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "tests/check.h"
 

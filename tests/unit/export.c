@@ -2,6 +2,7 @@
 #include "export/hf.h"
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/safetensors.h"
@@ -101,7 +102,7 @@ test_sentencepiece(const char *dir, int kind, const char *const *parts)
 
 	make_model(&s, kind);
 	snprintf(path, sizeof path, "%s/t.model", dir);
-	CHECK(io_write_file(path, s.buf, s.len, &e) == 0);
+	CHECK(outfile_write(path, s.buf, s.len, &e) == 0);
 	CHECK(export_sentencepiece(&t, path, -1, &e) == 0);
 	CHECK(t.tokens == 10 && t.id[SPECIAL_BOS] == 1 && t.id[SPECIAL_PAD] == -1 && t.adds_bos);
 	j = json_parse(t.json.buf, t.json.len, "tokenizer.json", &e);
@@ -136,8 +137,8 @@ gpt2(const char *dir, const char *vocab, const char *merges, struct tokenizer_fi
 	e->msg[0] = '\0';
 	snprintf(v, sizeof v, "%s/vocab.json", dir);
 	snprintf(m, sizeof m, "%s/merges.txt", dir);
-	CHECK(io_write_file(v, vocab, strlen(vocab), e) == 0 &&
-	    io_write_file(m, merges, strlen(merges), e) == 0);
+	CHECK(outfile_write(v, vocab, strlen(vocab), e) == 0 &&
+	    outfile_write(m, merges, strlen(merges), e) == 0);
 	tokenizer_gpt2_files(t, v, m, e);
 	return strncmp(e->msg, dir, strlen(dir)) ? e->msg : e->msg + strlen(dir) + 1;
 }
@@ -230,7 +231,7 @@ test_bits(const struct export_options *o, char *file, size_t first, size_t len)
 		char bit = (char)(1 << mt19937_interval(&rng, 7));
 
 		file[at] = (char)(file[at] ^ bit);
-		CHECK(io_write_file("hf/model.safetensors", file, len, &e) == 0);
+		CHECK(outfile_write("hf/model.safetensors", file, len, &e) == 0);
 		file[at] = (char)(file[at] ^ bit);
 		CHECK(check_lines(o, &lines) == 1);
 		CHECK(strstr(lines.buf, ": 1 of "));
@@ -252,7 +253,7 @@ test_heads(const struct export_options *o, char *file, size_t len)
 	memcpy(head, file + at, sizeof head);
 	memcpy(file + at, file + at + sizeof head, sizeof head);
 	memcpy(file + at + sizeof head, head, sizeof head);
-	CHECK(io_write_file("hf/model.safetensors", file, len, &e) == 0);
+	CHECK(outfile_write("hf/model.safetensors", file, len, &e) == 0);
 	CHECK(check_lines(o, &lines) == 1);
 	CHECK_STR(lines.buf,
 	    "hf: tensor 'model.layers.1.self_attn.q_proj.weight': 128 of 256 elements of "

@@ -1,6 +1,6 @@
 /* family.c - tests of model families: their configs are read, written and refused as they should
  * be, and every parameter has its place in their files */
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/model/family.h"
 #include "tests/check.h"
 
@@ -20,7 +20,7 @@ read_text(const char *json, struct model_config *c)
 
 	CHECK(fd >= 0);
 	close(fd);
-	CHECK(io_write_file(path, json, strlen(json), &e) == 0);
+	CHECK(outfile_write(path, json, strlen(json), &e) == 0);
 	f = family_read_config(path, c, NULL, &e);
 	if (!f)
 		snprintf(reason.msg, sizeof reason.msg, "%s", e.msg + strlen(path) + 2);
@@ -709,7 +709,7 @@ test_members(void)
 		snprintf(json, sizeof json, "{\"model_type\": \"llama\", " SIZES ", %s}",
 		    cases[i].members);
 		snprintf(want, sizeof want, "%s%s", skip ? path : "", cases[i].notes + skip);
-		CHECK(io_write_file(path, json, strlen(json), &e) == 0);
+		CHECK(outfile_write(path, json, strlen(json), &e) == 0);
 		CHECK(family_read_config(path, &c, &rest, &e) == family_find("llama"));
 		CHECK_STR(rest.notes.len ? rest.notes.buf : "", want);
 		config_rest_release(&rest);

@@ -4,7 +4,7 @@
  * The tokenizer's ids are the bytes of the text; what the samples must be was made by that class
  * (megatron/training/datasets/fim_dataset.py of d98e8a64) with numpy's generator seeded alike.
  */
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/utf8.h"
 #include "lib/token/alphabet.h"
 #include "lib/token/fim.h"
@@ -51,7 +51,7 @@ byte_tokenizer(void)
 		str_addf(&s, "%s\"%s%s\": %d", b ? ", " : "", b == '"' || b == '\\' ? "\\" : "",
 		    a.utf8[b], b);
 	str_adds(&s, "}, \"merges\": []}}\n");
-	CHECK(io_write_file(path, s.buf, s.len, &e) == 0);
+	CHECK(outfile_write(path, s.buf, s.len, &e) == 0);
 	t = tokenizer_open(&spec, &e);
 	CHECK_STR(t ? "" : e.msg, "");
 	unlink(path);

@@ -1,6 +1,7 @@
 /* hooks.c - tests of what a run starts after its saves: commands that print, fail and hang, the
  * newest of those that wait, and what a process gets of the run */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "tests/check.h"
 #include "train/state/hooks.h"
 
@@ -108,7 +109,7 @@ test_newest(void)
 	for (int64_t i = 2; i <= 4; i++)
 		hooks_saved(h, i);
 	CHECK(hooks_read(h, read) == 2 && read[0] == 1 && read[1] == 4);
-	CHECK(io_write_file("go", "", 0, &e) == 0);
+	CHECK(outfile_write("go", "", 0, &e) == 0);
 	poll_all(h);
 	text = wait_for("order", "4\n");
 	CHECK_STR(text, "1\n4\n");

@@ -1,5 +1,6 @@
 /* jsonl.c - tests of tok/jsonl, tok/input and tok/pipeline */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "tests/check.h"
 #include "tests/jsonl_oracle.h"
@@ -264,8 +265,8 @@ test_input(void)
 	size_t n;
 
 	CHECK(mkdtemp(dir) && chdir(dir) == 0);
-	CHECK(io_write_file("p", text, sizeof text - 1, &e) == 0 &&
-	    io_write_file("empty", "", 0, &e) == 0);
+	CHECK(outfile_write("p", text, sizeof text - 1, &e) == 0 &&
+	    outfile_write("empty", "", 0, &e) == 0);
 	CHECK(deflateInit2(&g, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
 	g.next_in = (unsigned char *)"one\ntwo\n";
 	g.avail_in = 8;
@@ -275,10 +276,10 @@ test_input(void)
 	n = 128 - g.avail_out;
 	deflateEnd(&g);
 	memcpy(packed + n, packed, n);
-	CHECK(io_write_file("g", packed, 2 * n, &e) == 0 &&
-	    io_write_file("cut", packed, n - 9, &e) == 0);
+	CHECK(outfile_write("g", packed, 2 * n, &e) == 0 &&
+	    outfile_write("cut", packed, n - 9, &e) == 0);
 	n = ZSTD_compress(packed, sizeof packed, "x\ny", 3, 1);
-	CHECK(io_write_file("z", packed, n, &e) == 0);
+	CHECK(outfile_write("z", packed, n, &e) == 0);
 	all_parts(&(struct opt_list){ 4, names }, 1, INT64_MAX, &out, &e);
 	CHECK_STR(out.buf, want);
 	for (int64_t parts = 2; parts < 80; parts++) {
@@ -368,7 +369,7 @@ test_long_text(void)
 	want_document(&want, &text, begin, text.len);
 	str_adds(&want, "0");
 	str_adds(&text, "---");
-	CHECK(io_write_file("t.txt", text.buf, text.len, &e) == 0);
+	CHECK(outfile_write("t.txt", text.buf, text.len, &e) == 0);
 	all_text("t.txt", "---", LONG_TEXT, &out);
 	CHECK(out.len == want.len && !memcmp(out.buf, want.buf, out.len));
 	for (int k = 0; k < 7; k++) {
@@ -378,7 +379,7 @@ test_long_text(void)
 		memset(text.buf, 'a', 2 * BLOCK);
 		text.len = (size_t)(2 * BLOCK - k);
 		str_adds(&text, "\n---\nrest");
-		CHECK(io_write_file("t.txt", text.buf, text.len, &e) == 0);
+		CHECK(outfile_write("t.txt", text.buf, text.len, &e) == 0);
 		str_addf(&want, "t.txt:0:long|t.txt:%zu:rest|0", text.len - 4);
 		all_text("t.txt", "---", 4, &out);
 		CHECK_STR(out.buf, want.buf);
@@ -398,11 +399,11 @@ test_text(void)
 
 	CHECK(mkdtemp(dir) && chdir(dir) == 0);
 	CHECK(io_mkdir_p("d/b/c", &e) == 0 && io_mkdir_p("d/.git", &e) == 0);
-	CHECK(io_write_file("d/b/c/x.md", "\n", 1, &e) == 0 &&
-	    io_write_file("d/a.txt", "one\ntwo\n", 8, &e) == 0 &&
-	    io_write_file("d/Z", "l\nm", 3, &e) == 0 &&
-	    io_write_file("d/.git/y.txt", "no", 2, &e) == 0 &&
-	    io_write_file("d/b.txt", "", 0, &e) == 0);
+	CHECK(outfile_write("d/b/c/x.md", "\n", 1, &e) == 0 &&
+	    outfile_write("d/a.txt", "one\ntwo\n", 8, &e) == 0 &&
+	    outfile_write("d/Z", "l\nm", 3, &e) == 0 &&
+	    outfile_write("d/.git/y.txt", "no", 2, &e) == 0 &&
+	    outfile_write("d/b.txt", "", 0, &e) == 0);
 	all_text("d", NULL, INT64_MAX, &out);
 	CHECK_STR(out.buf, "d/Z:0:l|d/Z:2:m|d/a.txt:0:one\ntwo\n|d/b/c/x.md:0:\n|0");
 	all_text("d/a.*", "one", INT64_MAX, &out);
@@ -428,7 +429,7 @@ test_long_lines(void)
 
 	memset(text, 'a', 500014);
 	memcpy(text + 300000, "\nb\n\nfives\nfour\n", 15);
-	CHECK(mkdtemp(dir) && chdir(dir) == 0 && io_write_file("l", text, 500014, &e) == 0);
+	CHECK(mkdtemp(dir) && chdir(dir) == 0 && outfile_write("l", text, 500014, &e) == 0);
 	for (int64_t parts = 1; parts < 12; parts++) {
 		str_clear(&out);
 		all_parts(&(struct opt_list){ 1, names }, parts, 4, &out, &e);

@@ -2,6 +2,7 @@
  * gets it */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/lock.h"
 #include "lib/base/process.h"
 #include "tests/check.h"
@@ -40,7 +41,7 @@ leave(const char *host, const char *boot, long process, unsigned long long start
 	    "host %s\nboot %s\nprocess %ld\nstarted %llu\n%s\nid 00000000000000ff\nrenewed "
 	    "0000000000\n",
 	    host, boot, process, start, job);
-	CHECK(io_write_file("lock", text, strlen(text), NULL) == 0);
+	CHECK(outfile_write("lock", text, strlen(text), NULL) == 0);
 }
 
 /* Taking an existing lock succeeds after about this time, with this message. */
@@ -198,7 +199,7 @@ test_watching(void)
 {
 	struct err e;
 
-	CHECK(io_write_file("lock", "", 0, &e) == 0);
+	CHECK(outfile_write("lock", "", 0, &e) == 0);
 	breaks("'lock' is broken: it was held by an unknown process, which was not renewed", 0.2);
 	leave("elsewhere", "b", 5, 1, "job -\nattempt -");
 	CHECK(!lock_take(&(struct lock_terms){ "lock", 1, 10, 1, false, say, at_once }, &e));

@@ -1,6 +1,7 @@
 /* mask.c - masks beside datasets: writing, copying, opening, the weights of a sample, and what is
  * wrong with one */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/data/dataset_impl.h"
 #include "lib/data/notes.h"
@@ -206,7 +207,7 @@ test_wrong(void)
 	CHECK(dataset_mask_values(dataset_mask(d), odd, 0, 6, &e) < 0);
 	CHECK(strstr(e.msg, "token 0 of sequence 2 has the value 3: a mask has only 0 and 1"));
 	dataset_close(d);
-	CHECK(io_write_file(scratch("n.json"), "{\"mask\": \"../x\"}", 16, &e) == 0);
+	CHECK(outfile_write(scratch("n.json"), "{\"mask\": \"../x\"}", 16, &e) == 0);
 	refused("n", "n.json: the mask '../x' is not a name in the same directory");
 }
 

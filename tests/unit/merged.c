@@ -4,6 +4,7 @@
 #include "ckpt/merge_config.h"
 #include "ckpt/merged.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "tests/check.h"
 #include "tests/made_checkpoint.h"
 #include "tests/sized_model.h"
@@ -301,7 +302,7 @@ test_config(void)
 	struct merge_config c;
 	struct err e;
 
-	CHECK(io_write_file("m.yml", good, sizeof good - 1, &e) == 0);
+	CHECK(outfile_write("m.yml", good, sizeof good - 1, &e) == 0);
 	CHECK(merge_config_read(&c, "m.yml", &e) == 0);
 	CHECK(c.count == 2 && c.model[0].weight == 0.3 && c.model[0].density == 0.5);
 	CHECK(c.model[1].weight == 0.1 && isnan(c.model[1].density) && c.lambda == 0.5);
@@ -312,7 +313,7 @@ test_config(void)
 	CHECK(c.rescale == NULL && isnan(c.t));
 	merge_config_release(&c);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		CHECK(io_write_file("m.yml", bad[i][0], strlen(bad[i][0]), &e) == 0);
+		CHECK(outfile_write("m.yml", bad[i][0], strlen(bad[i][0]), &e) == 0);
 		CHECK(merge_config_read(&c, "m.yml", &e) < 0);
 		CHECK_STR(e.msg, bad[i][1]);
 		merge_config_release(&c);

@@ -1,5 +1,6 @@
 /* npy.c - .npy files: files written by NumPy, files as NumPy would write them, and refused ones */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/data/npy.h"
 #include "tests/check.h"
 
@@ -19,7 +20,7 @@ make(int version, const char *header, size_t bytes)
 	file[6] = (char)version;
 	file[8] = (char)n;
 	memcpy(file + start, header, n);
-	CHECK(io_write_file(path, file, start + n + bytes, &e) == 0);
+	CHECK(outfile_write(path, file, start + n + bytes, &e) == 0);
 }
 
 static void
@@ -129,9 +130,9 @@ test_refused(void)
 	}
 	make(4, "{}", 0);
 	CHECK(npy_open(&a, path, &e) < 0 && strstr(e.msg, "format version 4.0; 1 to 3 are read"));
-	CHECK(io_write_file(path, "\x93NUMPY\1\0\xff\0aa", 12, &e) == 0);
+	CHECK(outfile_write(path, "\x93NUMPY\1\0\xff\0aa", 12, &e) == 0);
 	CHECK(npy_open(&a, path, &e) < 0 && strstr(e.msg, "the file ends inside its header"));
-	CHECK(io_write_file(path, "", 0, &e) == 0);
+	CHECK(outfile_write(path, "", 0, &e) == 0);
 	CHECK(npy_open(&a, path, &e) < 0 && strstr(e.msg, "not a .npy file"));
 }
 

@@ -1,6 +1,7 @@
 /* rails.c - ports as /sys has them, and what is said of the rates of rails */
 #include "lib/model/rails.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "tests/check.h"
 
 enum { MOST = 32 };
@@ -18,9 +19,9 @@ make_port(const char *device, int number, const char *state, const char *rate)
 	snprintf(dir, sizeof dir, "%s/%s/ports/%d", top, device, number);
 	CHECK(io_mkdir_p(dir, &e) == 0);
 	snprintf(path, sizeof path, "%s/state", dir);
-	CHECK(io_write_file(path, state, strlen(state), &e) == 0);
+	CHECK(outfile_write(path, state, strlen(state), &e) == 0);
 	snprintf(path, sizeof path, "%s/rate", dir);
-	CHECK(io_write_file(path, rate, strlen(rate), &e) == 0);
+	CHECK(outfile_write(path, rate, strlen(rate), &e) == 0);
 }
 
 static void

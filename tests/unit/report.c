@@ -1,6 +1,6 @@
 /* report.c - what is read of a metrics file: broken lines, steps that were taken again,
  * evaluations, smoothing, and a page of it */
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/target.h"
 #include "lib/base/utf8.h"
 #include "plan/report.h"
@@ -24,7 +24,7 @@ step(struct str *s, int iteration, const char *loss)
 static int
 read_text(struct report_run *r, const struct str *s, struct err *e)
 {
-	CHECK(io_write_file(path, s->len ? s->buf : "", s->len, e) == 0);
+	CHECK(outfile_write(path, s->len ? s->buf : "", s->len, e) == 0);
 	return report_read(r, path, e);
 }
 

@@ -1,5 +1,6 @@
 /* safetensors.c - tests of lib/ckpt/safetensors: every rule of the format, the writer, damage */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/str.h"
 #include "lib/ckpt/safetensors.h"
 #include "tests/check.h"
@@ -209,7 +210,7 @@ many_tensors(const char *path, int count)
 	for (int i = 0; i < count; i++)
 		str_addc(&file, 'x');
 	size = file.len;
-	CHECK(io_write_file(path, file.buf, size, &e) == 0);
+	CHECK(outfile_write(path, file.buf, size, &e) == 0);
 	str_release(&file);
 	return size;
 }

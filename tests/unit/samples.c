@@ -1,6 +1,7 @@
 /* samples.c - index maps, samples and splits against the outputs of Megatron-LM in
  * tests/golden/data */
 #include "lib/base/json.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "tests/golden_data.h"
@@ -561,9 +562,9 @@ cache_case_open(struct cache_case *k)
 	snprintf(k->prefix, sizeof k->prefix, "%s/x", k->dir);
 	snprintf(k->maps, sizeof k->maps, "%s/maps", k->dir);
 	snprintf(path, sizeof path, "%s.idx", k->prefix);
-	CHECK(io_copy_file("corpora/a_u16.idx", path, &e) == 0);
+	CHECK(outfile_copy("corpora/a_u16.idx", path, &e) == 0);
 	snprintf(path, sizeof path, "%s.bin", k->prefix);
-	CHECK(io_copy_file("corpora/a_u16.bin", path, &e) == 0);
+	CHECK(outfile_copy("corpora/a_u16.bin", path, &e) == 0);
 	k->d = dataset_open(k->prefix, &e);
 	CHECK(k->d != NULL);
 	k->c = (struct samples_config){
@@ -730,16 +731,16 @@ test_replaced(void)
 	map_path(k.maps, first, "document_index.npy", path);
 	CHECK(io_read_file(path, 0, &old, &len, &e) == 0);
 	snprintf(path, sizeof path, "%s.idx", k.prefix);
-	CHECK(io_copy_file("corpora/b_i32.idx", path, &e) == 0);
+	CHECK(outfile_copy("corpora/b_i32.idx", path, &e) == 0);
 	snprintf(path, sizeof path, "%s.bin", k.prefix);
-	CHECK(io_copy_file("corpora/b_i32.bin", path, &e) == 0);
+	CHECK(outfile_copy("corpora/b_i32.bin", path, &e) == 0);
 	other = dataset_open(k.prefix, &e);
 	second = samples_open(other, &k.c, &e);
 	CHECK(second && !samples_from_cache(second));
 	CHECK_STR(samples_hash(second), samples_hash(first));
 	CHECK(samples_note(second) && strstr(samples_note(second), "; rebuilt"));
 	map_path(k.maps, first, "document_index.npy", path);
-	CHECK(io_write_file(path, old, len, &e) == 0);
+	CHECK(outfile_write(path, old, len, &e) == 0);
 	expect_maps(other, &k.c, second, false, "; rebuilt");
 	expect_maps(other, &k.c, second, true, NULL);
 	expect_maps(k.d, &k.c, first, false, "; rebuilt");
@@ -769,7 +770,7 @@ test_damaged_keys(void)
 	for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
 		CHECK(remove_keys(k.maps) > 0);
 		snprintf(path, sizeof path, "%s/%032d-keys.txt", k.maps, 0);
-		CHECK(io_write_file(path, text[i], strlen(text[i]), &e) == 0);
+		CHECK(outfile_write(path, text[i], strlen(text[i]), &e) == 0);
 		expect_maps(k.d, &k.c, want, true, NULL);
 		CHECK(has_key(&k, want));
 	}

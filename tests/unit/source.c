@@ -1,5 +1,6 @@
 /* source.c - tests of the reader of all formats: the same numbers by any box, in any type */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/source.h"
@@ -174,7 +175,7 @@ test_refused(const char *dir, const char *file, const char *want)
 
 	snprintf(path, sizeof path, "%s/%s", dir, "refused");
 	snprintf(name, sizeof name, "%s/%s", path, file);
-	CHECK(io_mkdir_p(path, &e) == 0 && io_write_file(name, "{}", 2, &e) == 0);
+	CHECK(io_mkdir_p(path, &e) == 0 && outfile_write(name, "{}", 2, &e) == 0);
 	CHECK(source_open(path, &e) == NULL && strstr(e.msg, want));
 	io_remove_tree(path, NULL);
 	CHECK(source_open(path, &e) == NULL && strstr(e.msg, "No such file"));

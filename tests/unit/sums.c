@@ -1,6 +1,7 @@
 /* sums.c - PREFIX.sum: what writers leave is what the blocks have, every damage is found, and a
  * fingerprint tells datasets apart as far as both know */
 #include "lib/base/hash.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/data/dataset_impl.h"
 #include "lib/data/dataset_repair.h"
@@ -173,7 +174,7 @@ test_lost(void)
 	const struct lock_terms how = { 0 };
 	struct lock *lock = dataset_claim(scratch("lost"), &how, &e);
 
-	CHECK(lock && io_write_file(scratch("lost.lock"), "another's", 9, &e) == 0);
+	CHECK(lock && outfile_write(scratch("lost.lock"), "another's", 9, &e) == 0);
 	CHECK(!dataset_writer_resume(scratch("lost"), DTYPE_U16, NULL, lock, &e));
 	CHECK(strstr(e.msg, "/lost.lock' no longer belongs to this run"));
 	CHECK(!io_exists(scratch("lost.bin.part")));

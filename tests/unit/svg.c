@@ -1,5 +1,6 @@
 /* svg.c - axes, ticks, labels, the points that curves keep, and charts against golden files */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "lib/base/svg.h"
@@ -148,7 +149,7 @@ same_as(const char *path, struct str *got)
 	char *want = NULL;
 
 	if (getenv("GOLDEN"))
-		CHECK(io_write_file(path, got->buf, got->len, &e) == 0);
+		CHECK(outfile_write(path, got->buf, got->len, &e) == 0);
 	CHECK(io_read_file(path, 0, &want, NULL, &e) == 0);
 	CHECK_STR(got->buf, want ? want : "");
 	free(want);

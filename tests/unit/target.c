@@ -1,6 +1,7 @@
 /* target.c - tests of what may be replaced, of renames that replace nothing, and of temporary files
  * that another process has open */
 #include "lib/base/target.h"
+#include "lib/base/outfile.h"
 #include "tests/check.h"
 
 #include <sys/file.h>
@@ -9,7 +10,7 @@
 static void
 put(const char *path, const char *text)
 {
-	CHECK(io_write_file(path, text, strlen(text), NULL) == 0);
+	CHECK(outfile_write(path, text, strlen(text), NULL) == 0);
 }
 
 /* The contents of a file. */

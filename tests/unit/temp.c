@@ -1,6 +1,7 @@
 /* temp.c - tests of temporary names: nothing is written through a link, and files of ended
  * processes are removed */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/file_set.h"
 #include "lib/base/process.h"
 #include "lib/base/temp.h"
@@ -27,7 +28,7 @@ dead(void)
 static bool
 survives(const char *name, enum temp_owner whose)
 {
-	CHECK(io_write_file(name, "", 0, NULL) == 0);
+	CHECK(outfile_write(name, "", 0, NULL) == 0);
 	temp_sweep(".", whose);
 	return io_exists(name);
 }
@@ -77,9 +78,9 @@ test_planted_links(void)
 	struct err e;
 
 	snprintf(planted, sizeof planted, "target.%ld.tmp", (long)getpid());
-	CHECK(io_write_file("victim", "mine", 4, &e) == 0);
+	CHECK(outfile_write("victim", "mine", 4, &e) == 0);
 	CHECK(symlink("victim", planted) == 0 && symlink("victim", "target.part") == 0);
-	CHECK(io_write_file("target", "new", 3, &e) == 0);
+	CHECK(outfile_write("target", "new", 3, &e) == 0);
 	CHECK(outfile_resume(&o, "target", 0, false, &e) < 0);
 	CHECK_STR(e.msg, "cannot create 'target.part': Too many levels of symbolic links");
 	CHECK(outfile_resume(&o, "target", 2, false, &e) < 0);
@@ -110,7 +111,7 @@ test_sweep(void)
 	snprintf(name, sizeof name, ".x.y.bin.%s.%ld.0123456789abcdef.tmp", host, pid);
 	CHECK(!survives(name, TEMP_OF_DEAD));
 	CHECK(io_mkdir_p(name, NULL) == 0 && chdir(name) == 0 &&
-	    io_write_file("piece", "", 0, NULL) == 0 && chdir("..") == 0);
+	    outfile_write("piece", "", 0, NULL) == 0 && chdir("..") == 0);
 	temp_sweep_beside("z");
 	CHECK(!io_exists(name));
 	CHECK(
@@ -164,7 +165,7 @@ test_set(void)
 
 	process_host(host);
 	snprintf(name, sizeof name, "sub/.x.%s.%ld.0123456789abcdef.tmp", host, dead());
-	CHECK(io_mkdir_p("sub", &e) == 0 && io_write_file(name, "", 0, &e) == 0);
+	CHECK(io_mkdir_p("sub", &e) == 0 && outfile_write(name, "", 0, &e) == 0);
 	CHECK(file_set_add(set, "a", &piece, 1, &e) == 0 && io_exists(name));
 	CHECK(file_set_add(set, "sub/b", &piece, 1, &e) == 0 && !io_exists(name));
 	CHECK(file_set_commit(set, &e) == 0 && io_exists("sub/b"));

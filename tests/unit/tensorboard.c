@@ -4,6 +4,7 @@
 
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
 #include "train/config/config.h"
@@ -258,7 +259,7 @@ test_failure(const char *top)
 	char path[300];
 
 	snprintf(path, sizeof path, "%s/file", top);
-	CHECK(io_write_file(path, "x", 1, &err) == 0);
+	CHECK(outfile_write(path, "x", 1, &err) == 0);
 	CHECK(!tensorboard_open(path, &err));
 	CHECK(strstr(err.msg, path));
 	CHECK(tensorboard_close(NULL, &err) == 0);

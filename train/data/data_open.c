@@ -9,6 +9,7 @@
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/data/notes.h"
@@ -99,7 +100,7 @@ find_part(const struct data *d, struct comm *world)
 		    dataset_prefix(corpora_dataset(d->corpora, 0)));
 	str_addf(&probe, "%s/.mikoshi-probe-%.0f", dir.buf, make_nonce(world));
 	if (world->rank == 0 && io_mkdir_p(dir.buf, &ignored) == 0)
-		(void)io_write_file(probe.buf, "", 0, &ignored);
+		(void)outfile_write(probe.buf, "", 0, &ignored);
 	world->ops->barrier(COMM_HERE(world));
 	gethostname(host, sizeof host - 1);
 	mine.host = (double)(hash_xxh3(host, strlen(host)) >> 12);

@@ -7,6 +7,7 @@
 #include "train/report/scalars.h"
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/report/tensorboard.h"
@@ -82,7 +83,7 @@ own_id(const struct train_config *c, char id[ID_BYTES], struct err *e)
 		wandb_make_id(id);
 		str_addf(&line, "%s\n", id);
 		if (save && io_is_dir(save))
-			rc = io_write_file(path.buf, line.buf, line.len, e);
+			rc = outfile_write(path.buf, line.buf, line.len, e);
 	}
 	str_release(&path);
 	str_release(&line);

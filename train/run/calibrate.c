@@ -9,7 +9,7 @@
  */
 #include "train/run/calibrate.h"
 #include "lib/base/clock.h"
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/prog.h"
 #include "lib/model/hardware.h"
 #include "lib/model/operations.h"
@@ -447,7 +447,7 @@ calibrate(struct engine *e, const struct train_config *c, struct err *err)
 	str_addf(&x.out, "gpu %s\n", x.hw.name);
 	measure(&x);
 	if (e->rank == 0) {
-		rc = io_write_file(c->o.calibrate, x.out.buf, x.out.len, err);
+		rc = outfile_write(c->o.calibrate, x.out.buf, x.out.len, err);
 		if (rc == 0)
 			note(
 			    "what this machine reaches is in '%s', which mplan reads with --config",

@@ -5,7 +5,7 @@
  * mtrain refuses the command for the same reason.
  */
 #include "train/run/explain.h"
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/prog.h"
 #include "train/config/port.h"
 
@@ -257,7 +257,7 @@ print(const struct train_config *c, const struct script *s, const struct port *p
 	if (c->o.output) {
 		add_file(&file, p, *c->operands.word[0] == '-' ? "options" : c->operands.word[0],
 		    world.buf);
-		rc = io_write_file(c->o.output, file.buf, file.len, e);
+		rc = outfile_write(c->o.output, file.buf, file.len, e);
 	}
 	if (c->o.json) {
 		add_json(&out, p);

@@ -5,7 +5,7 @@
  * the events of a step are read when the step is over. Calls are grouped by name and work, so that
  * GEMMs of different shapes have rows of their own.
  */
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "train/run/profile.h"
 #include "train/watch/observe.h"
@@ -221,7 +221,7 @@ write_text(const struct profile *p, const char *ending, const struct str *text, 
 
 	if ((size_t)snprintf(path, sizeof path, "%s.%s", p->c.prefix, ending) >= sizeof path)
 		return err_set(err, "--profile-prefix: is too long");
-	return io_write_file(path, text->buf, text->len, err);
+	return outfile_write(path, text->buf, text->len, err);
 }
 
 /* Both files. The table has one row per kind, the longest first: its time per step, its rate, and

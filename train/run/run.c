@@ -5,7 +5,7 @@
  * returns errors. The ranks agree on a failure before any of them leaves, so that none waits for a
  * rank that has ended.
  */
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/prog.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/model/evaluation.h"
@@ -129,7 +129,7 @@ write_operations(const struct train_config *c)
 
 	if (c->o.operations) {
 		operations_text(&c->plan, &text);
-		rc = io_write_file(c->o.operations, text.buf, text.len, &e);
+		rc = outfile_write(c->o.operations, text.buf, text.len, &e);
 	}
 	if (rc < 0)
 		warn("--operations: %s", e.msg);

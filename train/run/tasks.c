@@ -8,7 +8,7 @@
  * depend on who held which.
  */
 #include "lib/base/int64.h"
-#include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/run/tasks.h"
@@ -244,7 +244,7 @@ tasks_write(
 
 	for (int64_t i = 0; i < t->count; i++)
 		add_line(t, &t->item[i], answers, &text);
-	rc = io_write_file(path, text.buf, text.len, err);
+	rc = outfile_write(path, text.buf, text.len, err);
 	str_release(&text);
 	return rc;
 }

@@ -9,6 +9,7 @@
  */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/prog.h"
 #include "lib/base/str.h"
 #include "lib/base/temp.h"
@@ -152,7 +153,7 @@ write_own(const struct probe *p, struct err *err)
 
 	file_of(p, rank, &path, &text);
 	if (appears(p->dir.buf))
-		rc = io_write_file(path.buf, text.buf, text.len, err);
+		rc = outfile_write(path.buf, text.buf, text.len, err);
 	else
 		rc = err_set(err,
 		    "--save %s: rank %d (host %s) does not see the directory that rank 0 has made "

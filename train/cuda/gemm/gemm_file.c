@@ -7,6 +7,7 @@
  * any time. It is written whole, and a damaged file counts as missing.
  */
 #include "lib/base/io.h"
+#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
 #include "train/cuda/gemm/gemm.h"
 
@@ -122,7 +123,7 @@ write_records(const struct gemm_choices *c)
 	slash = strrchr(dir, '/');
 	*slash = '\0';
 	if (io_mkdir_p(dir, &e) == 0)
-		(void)io_write_file(c->path, file, HEAD + bytes, &e);
+		(void)outfile_write(c->path, file, HEAD + bytes, &e);
 	free(file);
 }
 
