@@ -136,7 +136,8 @@ place_begin(struct place *p, struct err *e)
 	return rc;
 }
 
-/* Removes what an earlier export wrote, from the directory that the new one fills. */
+/* Removes what an earlier export wrote, from the directory that the new one fills: files of many
+ * gigabytes, so that the lock is looked at before each. */
 static int
 clear(const struct place *p, struct err *e)
 {
@@ -148,7 +149,9 @@ clear(const struct place *p, struct err *e)
 		struct str path = { 0 };
 
 		str_addf(&path, "%s/%s", p->dst, de->d_name);
-		if (!strcmp(de->d_name, CHAT_TEMPLATES))
+		if (lock_check(p->lock, e) < 0)
+			rc = -1;
+		else if (!strcmp(de->d_name, CHAT_TEMPLATES))
 			rc = io_remove_tree(path.buf, e);
 		else if (de->d_name[0] != '.' && strcmp(de->d_name, "lock") &&
 		    unlink(path.buf) < 0 && errno != ENOENT)
@@ -160,7 +163,8 @@ clear(const struct place *p, struct err *e)
 	return rc;
 }
 
-/* Moves a file of the temporary directory to its place. */
+/* Moves a file of the temporary directory to its place, which belongs to another run if that has
+ * taken the lock meanwhile. */
 static int
 move(const struct place *p, const char *name, struct err *e)
 {
@@ -169,7 +173,7 @@ move(const struct place *p, const char *name, struct err *e)
 
 	str_addf(&from, "%s/%s", p->tmp, name);
 	str_addf(&to, "%s/%s", p->dst, name);
-	rc = target_rename(from.buf, to.buf, e);
+	rc = lock_check(p->lock, e) < 0 ? -1 : target_rename(from.buf, to.buf, e);
 	str_release(&from);
 	str_release(&to);
 	return rc;
@@ -294,7 +298,7 @@ place_commit(struct place *p, struct err *e)
 		    e, "'%s' has appeared or changed meanwhile: it is not replaced", p->dst);
 	if (rc == 0)
 		rc = io_fsync_dir(p->tmp, e);
-	if (rc < 0)
+	if (rc < 0 || lock_check(p->lock, e) < 0)
 		return -1;
 	if (p->inside)
 		return fill(p, e);

@@ -1,0 +1,78 @@
+# overtaken.bats - a program that was stopped and has lost its lock changes nothing of its successor
+#
+# It is stopped before one of the calls that may take long, tests/faults/shim.c, and its batch job is
+# restarted on another host, where the same or another command finishes. Then it wakes up.
+
+bats_require_minimum_version 1.5.0
+load common
+
+setup()
+{
+	cd "$BATS_TEST_TMPDIR" || exit
+	mkdir C
+}
+
+# files: the files below C that have names of their own, and their sums
+files()
+{
+	find C -name '.?*' -prune -o -type f ! -name '*lock' -exec md5sum {} + | sort -k 2
+}
+
+# lose PID: its locks are those of another host
+lose()
+{
+	local lock
+	find C -name '*lock' | while read -r lock; do
+		grep -qx "process $1" "$lock" || continue
+		sed '1s/.*/host elsewhere/; 2s/.*/boot other/' "$lock" >moved && mv moved "$lock"
+	done
+}
+
+# overtaken CALL N: `first` is stopped before its Nth such call, `second` takes over and finishes,
+# `first` wakes up; false when it makes fewer such calls
+overtaken()
+{
+	local pid state
+	rm -rf C && mkdir C && prepare
+	FAULT_ROOT=$PWD FAULT="$1 $2 signal 19" LD_PRELOAD=$B/tests/faults/shim.so SLURM_JOB_ID=7 \
+		SLURM_RESTART_COUNT=0 "${first[@]}" >out1 2>&1 3>&- &
+	pid=$!
+	until sleep 0.01 && [ "${state:-}" = T ]; do
+		state=$(sed 's/.*) \(.\).*/\1/' /proc/$pid/stat 2>/dev/null) || state=
+		case $state in Z | '') wait $pid || true; return 1 ;; esac
+	done
+	lose $pid
+	SLURM_JOB_ID=7 SLURM_RESTART_COUNT=1 "${second[@]}" >out2 2>&1 && finished=yes || finished=no
+	files >before
+	kill -CONT $pid
+	wait $pid || true
+	files >after
+}
+
+# harmless CALL FROM: wherever it is stopped from the call of that number on, what a successor has
+# finished stays; one that does not finish says so
+harmless()
+{
+	local n=$2 done=0
+	locks_are_seen
+	while overtaken "$1" $n; do
+		if [ $finished = yes ] && ! cmp before after; then
+			echo "stopped before $1 $n:"
+			diff before after || cat out1 out2
+			return 1
+		fi
+		[ $finished = no ] || done=$((done + 1))
+		n=$((n + 1))
+	done
+	[ $done -gt 2 ]
+}
+
+@test "mexport: an export into an empty directory, and in place of another" {
+	mckpt import "$TOP/tests/golden/ckpt/llama" ck
+	prepare() { mkdir C/out; }
+	first=(mexport -q ck C/out) second=(mexport -q --dtype fp32 ck C/out)
+	harmless fsync 2
+	prepare() { mexport -q ck C/out; }
+	first=(mexport -q --force ck C/out) second=(mexport -q --force --dtype fp32 ck C/out)
+	harmless fsync 2
+}
