@@ -76,9 +76,10 @@ settle(const char *prefix, const char *suffix, bool fresh, struct err *e)
 	return rc;
 }
 
-/* Removes the older dataset's index and what lies beside it. */
+/* Removes the older dataset's index and what lies beside it. After a sync, or the removal of a
+ * large file, they may be those of another writer, which has taken the lock. */
 static int
-clear(const char *prefix, bool *counts, struct err *e)
+clear(const char *prefix, struct lock *lock, bool *counts, struct err *e)
 {
 	int rc = remove_one(prefix, ".idx", e);
 
@@ -86,20 +87,20 @@ clear(const char *prefix, bool *counts, struct err *e)
 	if (rc > 0 && io_sync_parent(prefix, e) < 0)
 		return -1;
 	for (int i = 0; i < BESIDE && rc >= 0; i++)
-		rc = remove_one(prefix, beside[i], e);
+		rc = lock_check(lock, e) < 0 ? -1 : remove_one(prefix, beside[i], e);
 	return rc < 0 ? -1 : 0;
 }
 
 /* The tokens, unless an earlier attempt has renamed them: what lies beside them is the next
  * dataset's then, and is not removed. */
 static int
-settle_tokens(const char *prefix, bool fresh, bool *counts, struct err *e)
+settle_tokens(const char *prefix, bool fresh, struct lock *lock, bool *counts, struct err *e)
 {
 	int rc = there(prefix, ".bin.new", e);
 
 	if (rc <= 0)
 		return rc;
-	if ((!fresh && clear(prefix, counts, e) < 0) || settle(prefix, ".bin", fresh, e) < 0)
+	if ((!fresh && clear(prefix, lock, counts, e) < 0) || settle(prefix, ".bin", fresh, e) < 0)
 		return -1;
 	return io_sync_parent(prefix, e);
 }
@@ -109,12 +110,14 @@ settle_tokens(const char *prefix, bool fresh, bool *counts, struct err *e)
  * lies beside them and the index are on disk one after the other. *counts: an index was removed or
  * has its name, so that there is no way back. */
 static int
-settle_all(const char *prefix, bool fresh, bool *counts, struct err *e)
+settle_all(const char *prefix, bool fresh, struct lock *lock, bool *counts, struct err *e)
 {
 	int rc;
 
 	*counts = false;
-	rc = settle_tokens(prefix, fresh, counts, e);
+	rc = settle_tokens(prefix, fresh, lock, counts, e);
+	if (rc == 0)
+		rc = lock_check(lock, e);
 	for (int i = 0; i < BESIDE && rc == 0; i++) {
 		char *next = dataset_path(beside[i], ".new");
 
@@ -123,7 +126,8 @@ settle_all(const char *prefix, bool fresh, bool *counts, struct err *e)
 			rc = settle(prefix, beside[i], fresh, e);
 		free(next);
 	}
-	if (rc < 0 || io_sync_parent(prefix, e) < 0 || settle(prefix, ".idx", fresh, e) < 0)
+	if (rc < 0 || io_sync_parent(prefix, e) < 0 || lock_check(lock, e) < 0 ||
+	    settle(prefix, ".idx", fresh, e) < 0)
 		return -1;
 	*counts = true;
 	return io_sync_parent(prefix, e);
@@ -205,10 +209,10 @@ stage_all(const struct dataset_writer *w, const struct ready *r, bool tokens, st
 	for (size_t i = 0; i < sizeof row / sizeof *row && rc == 0; i++)
 		rc = row[i].tmp ? stage(w->prefix, row[i].suffix, row[i].tmp, e)
 				: drop(w->prefix, row[i].suffix, e);
-	if (rc < 0 || io_sync_parent(w->prefix, e) < 0 ||
-	    stage(w->prefix, ".idx.new", r->idx->tmp, e) < 0)
+	if (rc < 0 || io_sync_parent(w->prefix, e) < 0 || lock_check(w->lock, e) < 0 ||
+	    stage(w->prefix, ".idx.new", r->idx->tmp, e) < 0 || io_sync_parent(w->prefix, e) < 0)
 		return -1;
-	return io_sync_parent(w->prefix, e);
+	return lock_check(w->lock, e);
 }
 
 /* The tokens: removed, or under their temporary name where another run may continue. */
@@ -311,12 +315,12 @@ replace(struct dataset_writer *w, const struct ready *r, bool tokens, struct err
 		rc = outfile_finish(&w->bin, e);
 	if (rc == 0 && w->mask && w->keep)
 		rc = outfile_finish(&w->mask->bin, e);
-	if (rc < 0)
-		return rc;
+	if (rc < 0 || lock_check(w->lock, e) < 0)
+		return -1;
 	rc = stage_all(w, r, tokens, e);
 	staged = rc == 0;
 	if (staged)
-		rc = settle_all(w->prefix, w->fresh && tokens, &counts, e);
+		rc = settle_all(w->prefix, w->fresh && tokens, w->lock, &counts, e);
 	if (rc < 0 && lock_check(w->lock, NULL) == 0 && !counts)
 		withdraw(w, tokens, staged);
 	return rc;
@@ -401,7 +405,7 @@ dataset_claim(const char *prefix, const struct lock_terms *how, struct err *e)
 
 	free(path);
 	if (unfinished > 0)
-		unfinished = settle_all(prefix, false, &ignored, e);
+		unfinished = settle_all(prefix, false, lock, &ignored, e);
 	if (unfinished == 0)
 		return lock;
 	lock_release(lock);

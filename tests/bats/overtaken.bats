@@ -76,3 +76,40 @@ harmless()
 	first=(mexport -q --force ck C/out) second=(mexport -q --force --dtype fp32 ck C/out)
 	harmless fsync 2
 }
+
+# datasets: a.jsonl and b.jsonl make the datasets a and b with a mask
+datasets()
+{
+	local name
+	null="--tokenizer-type NullTokenizer --vocab-size 1000 --workers 1"
+	for name in a b; do
+		for i in $(seq 100); do
+			echo "{\"text\": \"$((i * 7 % 900)) $(printf %d "'$name") $i\"}"
+		done >$name.jsonl
+		mtok -q -o $name $null $name.jsonl
+		mshard cat -o $name ${name}_text_document
+	done
+	echo 0 >first.txt
+	echo 1 >second.txt
+	mshard mask --documents first.txt a >table
+	mshard mask --documents second.txt b >table
+}
+
+# copy NAME: C/d.* are those of NAME.*
+copy()
+{
+	local suffix
+	for suffix in .bin .idx .json .sum _mask.bin _mask.idx _mask.sum; do
+		cp "$1$suffix" "C/d$suffix"
+	done
+}
+
+@test "mshard cat: a dataset with a mask in place of another" {
+	datasets
+	prepare() { copy a; }
+	first=(mshard cat --force -o C/d a) second=(mshard cat --force -o C/d b)
+	harmless fsync 2
+	prepare() { :; }
+	first=(mshard cat -o C/d a) second=(mshard cat -o C/d b)
+	harmless fsync 2
+}
