@@ -436,7 +436,8 @@ mark(struct encode *x, bool committing, struct err *e)
 	if (output_check(x->output, e) < 0 || output_sync(x->output, &x->state, e) < 0)
 		return -1;
 	/* it may have its name although the directory could not be synced */
-	if (resume_write(x->state_path, &x->described, &x->state, &x->counts, e) < 0) {
+	if (resume_write(x->state_path, &x->described, &x->state, &x->counts,
+		output_lock(x->output), e) < 0) {
 		x->have_state |= io_there(x->state_path, NULL) != 0;
 		return -1;
 	}

@@ -17,9 +17,11 @@ static const char header[] = "file\tline\toffset\tclass\treason\n";
 int
 errors_open(struct outfile *o, const char *path, const struct error_start *from, struct err *e)
 {
-	int rc = from->resume ? outfile_resume(o, path, from->keep, from->shared, e)
-			      : outfile_open(o, path, e);
+	int rc = from->resume
+	    ? outfile_resume(o, path, from->keep, lock_taken_over(from->lock), from->lock, e)
+	    : outfile_open(o, path, e);
 
+	o->lock = from->lock;
 	if (rc == 0 && !from->keep)
 		fputs(header, o->f);
 	return rc;

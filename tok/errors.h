@@ -20,7 +20,8 @@ struct error_row {
 /* resume: under a name that a later run finds, keeping the first `keep` bytes, which others may
  * have open. */
 struct error_start {
-	bool resume, shared;
+	bool resume;
+	struct lock *lock; /* of the name */
 	int64_t keep;
 };
 

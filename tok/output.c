@@ -88,6 +88,12 @@ output_check(const struct output *o, struct err *e)
 	return o ? lock_check(o->own, e) : 0;
 }
 
+struct lock *
+output_lock(const struct output *o)
+{
+	return o->own;
+}
+
 bool
 output_lost(const struct output *o)
 {
@@ -145,8 +151,7 @@ sync_names(const struct output *o, struct err *e)
 int
 output_open(struct output *o, enum dtype t, const struct resume_state *from, struct err *e)
 {
-	const struct error_start start = { o->c->resume, lock_taken_over(o->own),
-		from ? from->error_bytes : 0 };
+	const struct error_start start = { o->c->resume, o->own, from ? from->error_bytes : 0 };
 	int rc = from ? 0 : check_targets(o, e), there;
 
 	for (int k = 0; k < o->num_keys && rc == 0; k++)
@@ -267,7 +272,8 @@ output_commit(struct output *o, const struct sidecar *notes, struct err *e)
 		return -1;
 	for (int k = 0; k < o->num_keys; k++)
 		if (commit_key(o, k, notes, e) < 0) {
-			if (k == 0 && o->error_path && !o->c->resume && !output_lost(o))
+			if (k == 0 && o->error_path && !o->c->resume &&
+			    lock_check(o->own, NULL) == 0)
 				unlink(o->error_path);
 			return -1;
 		}

@@ -20,6 +20,7 @@ struct output;
 struct output *output_claim(const struct encode_config *c, struct err *e);
 /* -1 with the reason when another run has taken the lock. */
 int output_check(const struct output *o, struct err *e);
+struct lock *output_lock(const struct output *o); /* of the prefix; o keeps it */
 /* The result of the last look at the lock, which a thread takes now and then; false for NULL. */
 bool output_lost(const struct output *o);
 /* Checks that no target exists, then opens the temporary files. from: the state to continue from,

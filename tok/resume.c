@@ -101,7 +101,7 @@ resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_
 /* The file is replaced whole. */
 int
 resume_write(const char *path, const struct str *what, const struct resume_state *s,
-    const struct encode_counts *n, struct err *e)
+    const struct encode_counts *n, struct lock *lock, struct err *e)
 {
 	struct str out = { 0 };
 	int rc;
@@ -122,7 +122,7 @@ resume_write(const char *path, const struct str *what, const struct resume_state
 		    n->key[k].sequences, n->key[k].tokens, n->key[k].bytes, n->key[k].longest,
 		    n->key[k].trained);
 	str_adds(&out, "end\n");
-	rc = outfile_write(path, out.buf, out.len, e);
+	rc = outfile_write_held(path, out.buf, out.len, lock, e);
 	str_release(&out);
 	return rc;
 }

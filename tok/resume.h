@@ -10,6 +10,7 @@
 #ifndef TOK_RESUME_H
 #define TOK_RESUME_H
 
+#include "lib/base/lock.h"
 #include "lib/base/str.h"
 #include "tok/encoding.h"
 
@@ -37,8 +38,9 @@ char *resume_path(const char *prefix);
 /* The lines that must not change between two runs. */
 void resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_t eod,
     const struct input_list *files, struct str *out);
+/* lock: of the name. */
 int resume_write(const char *path, const struct str *what, const struct resume_state *s,
-    const struct encode_counts *n, struct err *e);
+    const struct encode_counts *n, struct lock *lock, struct err *e);
 /* 1 with state and counts filled, 0 when there is no such file, -1 when it belongs to another
  * run. */
 int resume_read(const char *path, const struct str *what, struct resume_state *s,

@@ -33,6 +33,7 @@ open_stream(struct outfile *o, const char *path, bool direct, struct err *e)
 	free(tmp);
 	o->fd = fd;
 	o->resumable = false;
+	o->lock = NULL;
 	o->direct = direct ? direct_open(fd, &o->f) : NULL;
 	if (o->direct || (o->f = fdopen(fd, "wb+")))
 		return 0;
@@ -71,15 +72,18 @@ close_stream(struct outfile *o)
 /* Copies the first `keep` bytes of an open file into a new one, which takes its name: who else has
  * the old one open can no longer change what has this name. Returns the new descriptor, or -1. */
 static int
-part_from_others(const char *path, int fd, int64_t keep, struct err *e)
+part_from_others(const char *path, int fd, int64_t keep, struct lock *lock, struct err *e)
 {
 	char *tmp;
-	int copy = temp_create(path, &tmp, e);
+	int copy = temp_create(path, &tmp, e), rc = 0;
 
-	if (copy >= 0 &&
-	    (io_copy_range(fd, 0, copy, (uint64_t)keep) < 0 || fsync(copy) < 0 ||
-		rename(tmp, path) < 0 || lseek(copy, 0, SEEK_SET) < 0)) {
-		err_sys(e, "copy", path);
+	if (copy >= 0 && (io_copy_range(fd, 0, copy, (uint64_t)keep) < 0 || fsync(copy) < 0))
+		rc = err_sys(e, "copy", path);
+	if (copy >= 0 && rc == 0)
+		rc = lock_check(lock, e);
+	if (copy >= 0 && rc == 0 && (rename(tmp, path) < 0 || lseek(copy, 0, SEEK_SET) < 0))
+		rc = err_sys(e, "copy", path);
+	if (rc < 0) {
 		unlink(tmp);
 		close(copy);
 		copy = -1;
@@ -94,7 +98,8 @@ part_from_others(const char *path, int fd, int64_t keep, struct err *e)
  * that its record says was on disk. The name is predictable, so links are not followed. flock(2)
  * tells of processes of this host that have the file open. */
 int
-outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared, struct err *e)
+outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared, struct lock *lock,
+    struct err *e)
 {
 	int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | (keep ? 0 : O_CREAT), fd;
 	struct stat st;
@@ -102,6 +107,7 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared, s
 	o->f = NULL;
 	o->direct = NULL;
 	o->resumable = true;
+	o->lock = lock;
 	if (strlen(path) >= sizeof o->path)
 		return err_set(e, "path too long: '%.60s...'", path);
 	snprintf(o->path, sizeof o->path, "%s", path);
@@ -117,7 +123,7 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared, s
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
 		shared = true;
 	if (shared) {
-		int copy = part_from_others(o->tmp, fd, keep, e);
+		int copy = part_from_others(o->tmp, fd, keep, lock, e);
 
 		close(fd);
 		if (copy < 0)
@@ -150,7 +156,7 @@ has_name(int fd, const char *name, struct err *e)
 }
 
 int
-outfile_sync_part(FILE **f, const char *tmp, struct err *e)
+outfile_sync_part(FILE **f, const char *tmp, struct lock *lock, struct err *e)
 {
 	int named, copy;
 	int64_t bytes;
@@ -162,7 +168,8 @@ outfile_sync_part(FILE **f, const char *tmp, struct err *e)
 	if (named)
 		return named < 0 ? -1 : 0;
 	bytes = ftello(*f);
-	copy = bytes < 0 ? err_sys(e, "write", tmp) : part_from_others(tmp, fileno(*f), bytes, e);
+	copy = bytes < 0 ? err_sys(e, "write", tmp)
+			 : part_from_others(tmp, fileno(*f), bytes, lock, e);
 	if (copy < 0)
 		return -1;
 	again = fdopen(copy, "rb+");
@@ -182,7 +189,7 @@ outfile_sync_part(FILE **f, const char *tmp, struct err *e)
 int
 outfile_sync(struct outfile *o, int64_t *bytes, struct err *e)
 {
-	int rc = outfile_sync_part(&o->f, o->tmp, e);
+	int rc = outfile_sync_part(&o->f, o->tmp, o->lock, e);
 
 	o->fd = fileno(o->f);
 	*bytes = ftello(o->f);
@@ -230,10 +237,14 @@ outfile_finish(struct outfile *o, struct err *e)
 int
 outfile_commit(struct outfile *o, struct err *e)
 {
+	int rc;
+
 	if (outfile_finish(o, e) < 0)
 		return -1;
-	if (rename(o->tmp, o->path) < 0) {
-		err_sys(e, "rename to", o->path);
+	rc = lock_check(o->lock, e);
+	if (rc == 0 && rename(o->tmp, o->path) < 0)
+		rc = err_sys(e, "rename to", o->path);
+	if (rc < 0) {
 		if (!o->resumable)
 			unlink(o->tmp);
 		return -1;
@@ -265,10 +276,18 @@ outfile_abort(struct outfile *o)
 int
 outfile_write(const char *path, const void *bytes, size_t len, struct err *e)
 {
+	return outfile_write_held(path, bytes, len, NULL, e);
+}
+
+int
+outfile_write_held(
+    const char *path, const void *bytes, size_t len, struct lock *lock, struct err *e)
+{
 	struct outfile o;
 
 	if (outfile_open(&o, path, e) < 0)
 		return -1;
+	o.lock = lock;
 	fwrite(bytes, 1, len, o.f);
 	return outfile_commit(&o, e);
 }

@@ -133,8 +133,9 @@ target_commit(struct outfile *o, bool replace, struct err *e)
 		return outfile_commit(o, e);
 	if (outfile_finish(o, e) < 0)
 		return -1;
-	if (target_rename(o->tmp, o->path, e) < 0) {
-		unlink(o->tmp);
+	if (lock_check(o->lock, e) < 0 || target_rename(o->tmp, o->path, e) < 0) {
+		if (!o->resumable)
+			unlink(o->tmp);
 		return -1;
 	}
 	return io_sync_parent(o->path, e);

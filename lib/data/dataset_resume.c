@@ -23,8 +23,7 @@ open_part(struct outfile *o, const struct dataset_writer *w, const char *suffix,
 	int rc = lock_check(lock, e);
 
 	if (rc == 0)
-		rc = outfile_resume(o, path, keep, lock_taken_over(lock), e);
-
+		rc = outfile_resume(o, path, keep, lock_taken_over(lock), lock, e);
 	free(path);
 	return rc;
 }
@@ -95,7 +94,7 @@ static int
 sync_spill(const struct dataset_writer *w, FILE **f, const char *suffix, struct err *e)
 {
 	char *part = dataset_path(w->prefix, suffix);
-	int rc = outfile_sync_part(f, part, e);
+	int rc = outfile_sync_part(f, part, w->bin.lock, e);
 
 	free(part);
 	return rc;

@@ -15,7 +15,7 @@ setup()
 # files: the files below C that have names of their own, and their sums
 files()
 {
-	find C -name '.?*' -prune -o -type f ! -name '*lock' -exec md5sum {} + | sort -k 2
+	find C -name '.?*' -prune -o -type f ! -name '*lock' ! -name '*.part' -exec md5sum {} + | sort -k 2
 }
 
 # lose PID: its locks are those of another host
@@ -28,21 +28,28 @@ lose()
 	done
 }
 
-# overtaken CALL N: `first` is stopped before its Nth such call, `second` takes over and finishes,
-# `first` wakes up; false when it makes fewer such calls
-overtaken()
+# stopped ATTEMPT CALL N COMMAND...: the job's process $pid is stopped before its Nth such call and
+# has lost its locks; false when it makes fewer such calls
+stopped()
 {
-	local pid state
-	rm -rf C && mkdir C && prepare
-	FAULT_ROOT=$PWD FAULT="$1 $2 signal 19" LD_PRELOAD=$B/tests/faults/shim.so SLURM_JOB_ID=7 \
-		SLURM_RESTART_COUNT=0 "${first[@]}" >out1 2>&1 3>&- &
+	local attempt=$1 fault="$2 $3 signal 19" state=
+	shift 3
+	FAULT_ROOT=$PWD FAULT=$fault LD_PRELOAD=$B/tests/faults/shim.so SLURM_JOB_ID=7 \
+		SLURM_RESTART_COUNT=$attempt "$@" >"out$attempt" 2>&1 3>&- &
 	pid=$!
-	until sleep 0.01 && [ "${state:-}" = T ]; do
+	until sleep 0.01 && [ "$state" = T ]; do
 		state=$(sed 's/.*) \(.\).*/\1/' /proc/$pid/stat 2>/dev/null) || state=
 		case $state in Z | '') wait $pid || true; return 1 ;; esac
 	done
 	lose $pid
-	SLURM_JOB_ID=7 SLURM_RESTART_COUNT=1 "${second[@]}" >out2 2>&1 && finished=yes || finished=no
+}
+
+# overtaken CALL N: `first` is stopped there, `second` takes over and finishes, `first` wakes up
+overtaken()
+{
+	rm -rf C && mkdir C && prepare
+	stopped 0 "$1" "$2" "${first[@]}" || return 1
+	SLURM_JOB_ID=7 SLURM_RESTART_COUNT=1 "${second[@]}" >out1 2>&1 && finished=yes || finished=no
 	files >before
 	kill -CONT $pid
 	wait $pid || true
@@ -58,7 +65,7 @@ harmless()
 	while overtaken "$1" $n; do
 		if [ $finished = yes ] && ! cmp before after; then
 			echo "stopped before $1 $n:"
-			diff before after || cat out1 out2
+			diff before after || cat out0 out1
 			return 1
 		fi
 		[ $finished = no ] || done=$((done + 1))
@@ -112,4 +119,38 @@ copy()
 	prepare() { :; }
 	first=(mshard cat -o C/d a) second=(mshard cat -o C/d b)
 	harmless fsync 2
+}
+
+@test "mtok: datasets and the list of bad lines, in place of others; what --resume continues" {
+	datasets
+	echo '{' | tee -a a.jsonl >>b.jsonl
+	prepare() { mtok -q -o C/d $null --on-error skip a.jsonl 2>said; }
+	first=(mtok -o C/d $null --on-error skip --force a.jsonl)
+	second=(mtok -o C/d $null --on-error skip --force b.jsonl)
+	harmless fsync 2
+	first+=(--resume)
+	harmless fsync 2
+	prepare() { :; }
+	first=(mtok -o C/d $null --resume --resume-interval 0.0001 --on-error skip a.jsonl)
+	second=("${first[@]}")
+	harmless fsync 2
+}
+
+@test "mtok --resume: a run that was stopped while it copied its parts takes no newer ones away" {
+	datasets
+	locks_are_seen
+	for _ in $(seq 200); do cat a.jsonl; done >many.jsonl
+	set -- mtok -o C/d $null --resume --resume-interval 0.0000001 many.jsonl
+	for n in 3 4 5; do
+		rm -rf C && mkdir C
+		stopped 0 fsync 12 "$@"
+		former=$pid
+		stopped 1 fsync $n "$@"
+		woken=$pid
+		stopped 2 fsync 30 "$@"
+		kill -KILL $pid $former
+		kill -CONT $woken
+		wait $woken || true
+		SLURM_JOB_ID=7 SLURM_RESTART_COUNT=3 "$@"
+	done
 }

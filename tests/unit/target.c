@@ -106,13 +106,13 @@ test_former_writer(void)
 		struct err e;
 		int64_t n;
 
-		CHECK(outfile_resume(&former, "t", 0, false, &e) == 0);
+		CHECK(outfile_resume(&former, "t", 0, false, NULL, &e) == 0);
 		fputs("kept", former.f);
 		CHECK(outfile_sync(&former, &n, &e) == 0 && n == 4);
 		fputs("lost", former.f);
 		if (taken_over) /* its host is another, where flock(2) tells nothing */
 			CHECK(flock(former.fd, LOCK_UN) == 0);
-		CHECK(outfile_resume(&next, "t", 4, taken_over, &e) == 0);
+		CHECK(outfile_resume(&next, "t", 4, taken_over, NULL, &e) == 0);
 		fputs(" and continued", next.f);
 		CHECK(outfile_commit(&next, &e) == 0);
 		fputs("more", former.f);
@@ -131,11 +131,11 @@ test_woken_writer(void)
 	struct err e;
 	int64_t n;
 
-	CHECK(outfile_resume(&next, "t", 0, true, &e) == 0);
+	CHECK(outfile_resume(&next, "t", 0, true, NULL, &e) == 0);
 	fputs("kept", next.f);
 	CHECK(outfile_sync(&next, &n, &e) == 0 && n == 4);
 	for (int i = 0; i < 2; i++) {
-		CHECK(outfile_resume(&woken, "t", 0, false, &e) == 0);
+		CHECK(outfile_resume(&woken, "t", 0, false, NULL, &e) == 0);
 		fputs("another", woken.f);
 		CHECK(outfile_sync(&woken, &n, &e) == 0 && n == 7);
 		fputs(i ? " again" : " and continued", next.f);

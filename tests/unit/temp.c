@@ -81,9 +81,9 @@ test_planted_links(void)
 	CHECK(outfile_write("victim", "mine", 4, &e) == 0);
 	CHECK(symlink("victim", planted) == 0 && symlink("victim", "target.part") == 0);
 	CHECK(outfile_write("target", "new", 3, &e) == 0);
-	CHECK(outfile_resume(&o, "target", 0, false, &e) < 0);
+	CHECK(outfile_resume(&o, "target", 0, false, NULL, &e) < 0);
 	CHECK_STR(e.msg, "cannot create 'target.part': Too many levels of symbolic links");
-	CHECK(outfile_resume(&o, "target", 2, false, &e) < 0);
+	CHECK(outfile_resume(&o, "target", 2, false, NULL, &e) < 0);
 	CHECK(io_read_file("victim", 0, &text, NULL, &e) == 0);
 	CHECK_STR(text, "mine");
 	free(text);
