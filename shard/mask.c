@@ -155,7 +155,7 @@ add_documents(struct masking *m, struct err *e)
 
 /* Notes that do not name the mask get the member, after their opening brace. */
 static int
-name_mask(const char *prefix, const char *mask, struct err *e)
+name_mask(const char *prefix, const char *mask, struct lock *lock, struct err *e)
 {
 	const char *slash = strrchr(mask, '/'), *name = slash ? slash + 1 : mask;
 	struct str path = { 0 }, out = { 0 };
@@ -172,7 +172,7 @@ name_mask(const char *prefix, const char *mask, struct err *e)
 		str_add_json(&out, name, strlen(name));
 		str_adds(&out, ",\n");
 		str_add(&out, text + 2, len - 2);
-		rc = outfile_write(path.buf, out.buf, out.len, e);
+		rc = outfile_write_held(path.buf, out.buf, out.len, lock, e);
 	}
 	free(text);
 	str_release(&path);
@@ -197,7 +197,8 @@ open_masked(const struct mask_config *c, const char *prefix, struct err *e)
 
 /* The mask under the lock of its dataset. */
 static int
-write_mask(const struct mask_config *c, struct masking *m, const char *name, struct err *e)
+write_mask(const struct mask_config *c, struct masking *m, const char *name, struct lock *lock,
+    struct err *e)
 {
 	int rc = read_list(m, c, e);
 
@@ -211,6 +212,7 @@ write_mask(const struct mask_config *c, struct masking *m, const char *name, str
 		dataset_abort(m->w);
 		return -1;
 	}
+	dataset_writer_guard(m->w, lock, c->force);
 	return dataset_commit(m->w, e);
 }
 
@@ -227,10 +229,10 @@ shard_mask(const struct mask_config *c, const char *prefix, FILE *out, struct er
 			str_adds(&name, dataset_prefix(dataset_mask(m.d)));
 		else
 			str_addf(&name, "%s_mask", prefix);
-		rc = write_mask(c, &m, name.buf, e);
+		rc = write_mask(c, &m, name.buf, lock, e);
 	}
 	if (rc == 0)
-		rc = name_mask(prefix, name.buf, e);
+		rc = name_mask(prefix, name.buf, lock, e);
 	if (rc == 0)
 		fprintf(out, "dataset\tmask\ttokens\tcounted\n%s\t%s\t%lld\t%lld\n", prefix,
 		    name.buf, (long long)dataset_num_tokens(m.d), (long long)m.counted);

@@ -102,18 +102,9 @@ datasets()
 	mshard mask --documents second.txt b >table
 }
 
-# copy NAME: C/d.* are those of NAME.*
-copy()
-{
-	local suffix
-	for suffix in .bin .idx .json .sum _mask.bin _mask.idx _mask.sum; do
-		cp "$1$suffix" "C/d$suffix"
-	done
-}
-
 @test "mshard cat: a dataset with a mask in place of another" {
 	datasets
-	prepare() { copy a; }
+	prepare() { mshard cat -o C/d a; }
 	first=(mshard cat --force -o C/d a) second=(mshard cat --force -o C/d b)
 	harmless fsync 2
 	prepare() { :; }
@@ -153,4 +144,14 @@ copy()
 		wait $woken || true
 		SLURM_JOB_ID=7 SLURM_RESTART_COUNT=3 "$@"
 	done
+}
+
+@test "mshard mask: another mask, and another dataset" {
+	datasets
+	prepare() { mshard cat -o C/d a; }
+	first=(mshard mask --force --documents first.txt C/d)
+	second=(mshard mask --force --documents second.txt C/d)
+	harmless fsync 2
+	second=(mshard cat --force -o C/d b)
+	harmless fsync 2
 }
