@@ -261,23 +261,25 @@ dataset_repair_open(const char *prefix, struct str *found, struct err *e)
 	return r;
 }
 
-/* Truncates the .bin in place, after its index is replaced. The notes about the old bytes are wrong
- * then. */
+/* Truncates the .bin in place, after its index is replaced, unless another program has replaced
+ * both meanwhile. The notes about the old bytes are wrong then. */
 static int
-cut_bin(const struct dataset *d, uint64_t bytes, struct err *e)
+cut_bin(const struct dataset *d, uint64_t bytes, struct lock *lock, struct err *e)
 {
 	char *sums = dataset_path(d->prefix, ".xxh");
-	int fd = open(d->bin_path, O_WRONLY | O_CLOEXEC), rc = 0;
+	int fd = open(d->bin_path, O_WRONLY | O_CLOEXEC), rc;
 
-	if (fd < 0)
-		rc = err_sys(e, "open", d->bin_path);
-	else if (d->bin_bytes > bytes && (ftruncate(fd, (off_t)bytes) < 0 || fsync(fd) < 0))
+	rc = fd < 0 ? err_sys(e, "open", d->bin_path) : lock_check(lock, e);
+	if (rc == 0 && d->bin_bytes > bytes && (ftruncate(fd, (off_t)bytes) < 0 || fsync(fd) < 0))
 		rc = err_sys(e, "cut", d->bin_path);
 	if (fd >= 0)
 		close(fd);
-	unlink(sums);
+	if (lock_check(lock, rc == 0 ? e : NULL) < 0)
+		rc = -1;
+	else
+		unlink(sums);
 	free(sums);
-	return rc < 0 ? -1 : sums_cut(d->prefix, bytes, e);
+	return rc < 0 ? -1 : sums_cut(d->prefix, bytes, lock, e);
 }
 
 bool
@@ -324,7 +326,7 @@ dataset_repair_save(struct dataset_repair *r, const struct repair_target *to, st
 		dataset_writer_describe(w, to->notes);
 	if (dataset_commit(w, e) < 0)
 		return -1;
-	return output ? 0 : cut_bin(d, r->bytes, e);
+	return output ? 0 : cut_bin(d, r->bytes, to->lock, e);
 }
 
 /* Counts what is kept: every kept token is in a sequence. */

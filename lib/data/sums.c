@@ -253,7 +253,8 @@ sums_same(const char *a, const char *b)
 
 /* Writes PREFIX.sum anew from the sums of the whole blocks and the bytes after them. */
 static int
-renew(const struct sums *s, const char *prefix, int bin, uint64_t bin_bytes, struct err *e)
+renew(const struct sums *s, const char *prefix, int bin, uint64_t bin_bytes, struct lock *lock,
+    struct err *e)
 {
 	char *idx = dataset_path(prefix, ".idx");
 	FILE *kept = dataset_spill(prefix, e);
@@ -268,6 +269,7 @@ renew(const struct sums *s, const char *prefix, int bin, uint64_t bin_bytes, str
 		rc = sums_begin(&w, kept, bin, bin_bytes, e);
 	if (rc == 0)
 		rc = sums_write(&w, &out, s->path, hash_xxh3(map.base, map.size), e);
+	out.lock = lock;
 	if (rc == 0)
 		rc = outfile_commit(&out, e);
 	outfile_abort(&out);
@@ -281,7 +283,7 @@ renew(const struct sums *s, const char *prefix, int bin, uint64_t bin_bytes, str
 
 /* The sums of whole blocks are those of before, so that damage of before is still found. */
 int
-sums_cut(const char *prefix, uint64_t bin_bytes, struct err *e)
+sums_cut(const char *prefix, uint64_t bin_bytes, struct lock *lock, struct err *e)
 {
 	char *path = dataset_path(prefix, ".sum"), *bin = dataset_path(prefix, ".bin");
 	struct err ignored;
@@ -290,7 +292,7 @@ sums_cut(const char *prefix, uint64_t bin_bytes, struct err *e)
 
 	if (found == 1 && s->bin_bytes >= bin_bytes) {
 		fd = open(bin, O_RDONLY | O_CLOEXEC);
-		rc = fd < 0 ? err_sys(e, "open", bin) : renew(s, prefix, fd, bin_bytes, e);
+		rc = fd < 0 ? err_sys(e, "open", bin) : renew(s, prefix, fd, bin_bytes, lock, e);
 	} else if (found != 0 && unlink(path) < 0) {
 		rc = err_sys(e, "remove", path);
 	}

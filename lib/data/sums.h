@@ -48,6 +48,6 @@ bool sums_same(const char *a, const char *b);
 
 /* After the .bin was cut to this many bytes and the .idx replaced: PREFIX.sum keeps the sums of the
  * whole blocks, and gets that of the last one. It is removed where it does not cover the bytes. */
-int sums_cut(const char *prefix, uint64_t bin_bytes, struct err *e);
+int sums_cut(const char *prefix, uint64_t bin_bytes, struct lock *lock, struct err *e);
 
 #endif

@@ -155,3 +155,15 @@ datasets()
 	second=(mshard cat --force -o C/d b)
 	harmless fsync 2
 }
+
+@test "mshard repair: tokens that replace those that are cut" {
+	datasets
+	prepare() {
+		mshard cat -o C/d a
+		echo more >>C/d.bin
+	}
+	first=(mshard repair --in-place C/d) second=(mshard cat --force -o C/d a b)
+	rm a_mask.* b_mask.*
+	for name in a b; do cp "${name}_text_document.json" $name.json; done
+	harmless fsync 2
+}

@@ -314,7 +314,7 @@ test_repair(void)
 	sums_close(s);
 	dataset_close(d);
 	unlink(scratch("x.sum"));
-	CHECK(sums_cut(prefix, 100, &e) == 0 && !io_exists(scratch("x.sum")));
+	CHECK(sums_cut(prefix, 100, NULL, &e) == 0 && !io_exists(scratch("x.sum")));
 	str_release(&found);
 }
 
