@@ -263,7 +263,8 @@ piece_of(const struct whole *x, const struct cuts *cuts, int64_t i)
 }
 
 /* Writes one piece and its notes, or neither. The one of --without has the name that is locked
- * already. */
+ * already. The lock of all is looked at also once that of a piece is there: another run that has
+ * taken both in the meantime may be done with the piece. */
 static int
 write_piece(struct whole *x, const struct piece *p, const char *name, struct err *e)
 {
@@ -274,7 +275,9 @@ write_piece(struct whole *x, const struct piece *p, const char *name, struct err
 	struct lock *lock = lock_check(x->lock, e) < 0 ? NULL
 	    : x->c->without                            ? x->lock
 						       : dataset_claim(name, &shard_lock, e);
-	struct dataset_writer *w = lock ? dataset_writer_new(name, dataset_dtype(d), e) : NULL;
+	struct dataset_writer *w = lock && lock_check(x->lock, e) == 0
+	    ? dataset_writer_new(name, dataset_dtype(d), e)
+	    : NULL;
 	int rc = w ? 0 : -1;
 
 	if (rc == 0 && dataset_mask(d))

@@ -167,3 +167,11 @@ datasets()
 	for name in a b; do cp "${name}_text_document.json" $name.json; done
 	harmless fsync 2
 }
+
+@test "mshard split: pieces that both write" {
+	datasets
+	prepare() { :; }
+	first=(mshard split --force -o C/p --proportion 1,1,1 a)
+	second=(mshard split --force -o C/p --proportion 2,1,1 b)
+	harmless fsync 2
+}
