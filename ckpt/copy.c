@@ -312,10 +312,11 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 		rc = copy_check(&target, c.lock, e);
 	commit.state = c.state.buf;
 	commit.manifest = c.manifest.buf;
+	commit.lock = c.lock;
 	if (rc == 0)
 		rc = ckpt_commit(&commit, e);
-	else if (begun && lock_check(c.lock, NULL) == 0)
-		io_remove_tree(c.tmp, NULL);
+	else if (begun)
+		ckpt_discard(c.tmp, c.lock, NULL);
 	lock_release(c.lock);
 	free(c.nonfinite);
 	str_release(&c.state);

@@ -370,9 +370,9 @@ export_source(const struct export_options *o, struct str *notes, struct err *e)
 		lock = copy_claim(&t, e);
 	if (lock && ckpt_begin(o->save, t.iteration, true, x.tmp, e) == 0) {
 		if (writers[o->format](&x) == 0 && copy_check(&t, lock, e) == 0)
-			rc = ckpt_publish(o->save, t.iteration, !o->force, e);
-		else if (lock_check(lock, NULL) == 0)
-			io_remove_tree(x.tmp, NULL);
+			rc = ckpt_publish(o->save, t.iteration, !o->force, lock, e);
+		else
+			ckpt_discard(x.tmp, lock, NULL);
 	}
 	lock_release(lock);
 	if (rc == 0 && x.src->lost.overflows + x.src->lost.underflows)

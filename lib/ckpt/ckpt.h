@@ -113,6 +113,7 @@ struct ckpt_commit {
 	/* an iter_* of this number is of somebody else: it is moved aside, and its new path is
 	 * appended; NULL: it is replaced, unless fresh */
 	struct str *aside;
+	struct lock *lock; /* of save: an error when it is lost before names change; NULL: none */
 };
 /* Writes manifest and texts, checks that the whole opens, renames the directory, then the tracker.
  * After an error the previous checkpoint is intact. */
@@ -125,7 +126,10 @@ int ckpt_clone(const struct ckpt *c, const char *tmp_dir, struct str *manifest, 
 
 /* The last step of it, for formats of others whose files are complete in the directory of
  * ckpt_begin: renames it, then writes the tracker. */
-int ckpt_publish(const char *save, int64_t iteration, bool fresh, struct err *e);
+int ckpt_publish(const char *save, int64_t iteration, bool fresh, struct lock *lock, struct err *e);
+/* Removes the directory of ckpt_begin, or another hidden one, which may be missing; an error when the
+ * lock of save is lost. */
+int ckpt_discard(const char *dir, struct lock *lock, struct err *e);
 
 /* Accepts edited texts of a checkpoint: renews their checksums in the manifest. Appends the names
  * of those that had changed, separated by blanks. A checkpoint that ckpt_open would refuse for
@@ -134,8 +138,9 @@ int ckpt_seal(const char *dir, struct str *changed, struct err *e);
 
 /* Renames checkpoints of save that are later than `iteration` to iter_0000500.aside-1 and so on,
  * after setting the tracker back. Returns how many, and the new path of the first; -1 with a
- * reason. */
-int ckpt_set_aside(const char *save, int64_t iteration, char first[IO_PATH], struct err *e);
+ * reason, also when the lock is lost. */
+int ckpt_set_aside(
+    const char *save, int64_t iteration, struct lock *lock, char first[IO_PATH], struct err *e);
 enum { CKPT_READ = 4 };
 struct ckpt_retention {
 	const char *save;
@@ -146,6 +151,7 @@ struct ckpt_retention {
 	/* INT64_MAX at first; where checkpoints had to stay, those after this one are looked at
 	 * again the next time */
 	int64_t since;
+	struct lock *lock; /* of save: nothing is removed once it is lost; NULL: none */
 };
 /* Removes the checkpoints after the last multiple of interval before `iteration` and before it. -1
  * with a reason when any remains that nobody reads. */
@@ -158,7 +164,7 @@ int ckpt_tracker(const char *save, int64_t *iteration, struct err *e);
  * -1 with a reason when that cannot be told or the checkpoint does not open. */
 int ckpt_highest(const char *save, char out[IO_PATH], struct err *e);
 /* The tracker of such a directory: writes it, if the directory has this iteration. */
-int ckpt_add_tracker(const char *save, int64_t iteration, struct err *e);
+int ckpt_add_tracker(const char *save, int64_t iteration, struct lock *lock, struct err *e);
 /* True when the directory has an iter_* entry. */
 bool ckpt_has_iterations(const char *save);
 void ckpt_iter_dir(const char *save, int64_t iteration, char out[IO_PATH]);

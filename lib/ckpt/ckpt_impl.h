@@ -48,8 +48,8 @@ int ckpt_hidden_dir(
     const char *save, int64_t iteration, const char *suffix, char out[IO_PATH], struct err *e);
 /* Renames a checkpoint, or whatever has its name, to iter_0000500.aside-1 and so on. */
 int ckpt_move_aside(const char *save, int64_t iteration, char to[IO_PATH], struct err *e);
-/* Readers see the old number or the new one. */
-int ckpt_put_tracker(const char *save, int64_t iteration, struct err *e);
+/* Readers see the old number or the new one, unless the lock of save is lost. */
+int ckpt_put_tracker(const char *save, int64_t iteration, struct lock *lock, struct err *e);
 /* Like ckpt_open, but accepts changed texts. */
 struct ckpt *ckpt_open_edited(const char *dir, struct err *e);
 

@@ -31,7 +31,7 @@ ckpt_move_aside(const char *save, int64_t iteration, char to[IO_PATH], struct er
 }
 
 int
-ckpt_add_tracker(const char *save, int64_t iteration, struct err *e)
+ckpt_add_tracker(const char *save, int64_t iteration, struct lock *lock, struct err *e)
 {
 	char dir[IO_PATH];
 	int64_t named;
@@ -40,12 +40,13 @@ ckpt_add_tracker(const char *save, int64_t iteration, struct err *e)
 	if (found)
 		return found < 0 ? -1 : 0;
 	ckpt_iter_dir(save, iteration, dir);
-	return io_is_dir(dir) ? ckpt_put_tracker(save, iteration, e) : 0;
+	return io_is_dir(dir) ? ckpt_put_tracker(save, iteration, lock, e) : 0;
 }
 
 /* The tracker first: it turns back to the newest checkpoint that stays, or is removed. */
 int
-ckpt_set_aside(const char *save, int64_t iteration, char first[IO_PATH], struct err *e)
+ckpt_set_aside(
+    const char *save, int64_t iteration, struct lock *lock, char first[IO_PATH], struct err *e)
 {
 	struct err ignored;
 	int64_t *all;
@@ -55,11 +56,13 @@ ckpt_set_aside(const char *save, int64_t iteration, char first[IO_PATH], struct 
 	while (stay < n && all[stay] <= iteration)
 		stay++;
 	if (stay < n && stay > 0)
-		rc = ckpt_put_tracker(save, all[stay - 1], e);
+		rc = ckpt_put_tracker(save, all[stay - 1], lock, e);
 	else if (stay < n && !ckpt_join(tracker, save, CKPT_TRACKER))
 		rc = err_set(e, "path too long: '%.60s...'", save);
 	else if (stay < n && unlink(tracker) < 0 && errno != ENOENT)
 		rc = err_sys(e, "remove", tracker);
+	if (rc == 0)
+		rc = lock_check(lock, e);
 	for (int i = stay; i < n && rc == 0; i++)
 		rc = ckpt_move_aside(save, all[i], i == stay ? first : to, e);
 	if (stay < n && rc == 0)
@@ -71,7 +74,7 @@ ckpt_set_aside(const char *save, int64_t iteration, char first[IO_PATH], struct 
 /* Renames to a hidden name first, on disk: a half-removed directory must not look like a
  * checkpoint, also after a loss of power. Links to other places stay. */
 static int
-drop(const char *save, int64_t iteration, struct err *e)
+drop(const char *save, int64_t iteration, struct lock *lock, struct err *e)
 {
 	char dir[IO_PATH], tmp[IO_PATH];
 	struct stat st;
@@ -79,11 +82,11 @@ drop(const char *save, int64_t iteration, struct err *e)
 	ckpt_iter_dir(save, iteration, dir);
 	if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
 		return 0;
-	if (ckpt_hidden_dir(save, iteration, "tmp", tmp, e) < 0 || io_remove_tree(tmp, e) < 0)
+	if (ckpt_hidden_dir(save, iteration, "tmp", tmp, e) < 0 || ckpt_discard(tmp, lock, e) < 0)
 		return -1;
 	if (rename(dir, tmp) < 0)
 		return err_sys(e, "rename to", tmp);
-	return io_fsync_dir(save, e) < 0 ? -1 : io_remove_tree(tmp, e);
+	return io_fsync_dir(save, e) < 0 ? -1 : ckpt_discard(tmp, lock, e);
 }
 
 static bool
@@ -108,7 +111,7 @@ ckpt_retain(struct ckpt_retention *r, struct err *e)
 		if (all[i] <= from || all[i] >= r->iteration || all[i] % r->interval == 0)
 			continue;
 		if (!is_read(r, all[i]))
-			rc = drop(r->save, all[i], e);
+			rc = drop(r->save, all[i], r->lock, e);
 		else if (r->since == INT64_MAX)
 			r->since = all[i] - 1;
 	}

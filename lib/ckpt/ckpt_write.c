@@ -55,6 +55,22 @@ ckpt_hidden_dir(
 	return 0;
 }
 
+/* Under a name of its own first: who is stopped while it removes large files, and loses the lock,
+ * removes none that its successor writes under the same name. */
+int
+ckpt_discard(const char *dir, struct lock *lock, struct err *e)
+{
+	char *own = temp_name(dir);
+	int rc = lock_check(lock, e);
+
+	if (rc == 0 && rename(dir, own) < 0)
+		rc = errno == ENOENT ? 0 : err_sys(e, "remove", dir);
+	else if (rc == 0)
+		rc = io_remove_tree(own, e);
+	free(own);
+	return rc;
+}
+
 /* Removes what an earlier save has left. It may be a checkpoint that was exchanged for another one:
  * until that is on the disk, a loss of power would bring back its name, without files. */
 static int
@@ -64,7 +80,7 @@ remove_left(const char *save, const char *dir, struct err *e)
 
 	if (lstat(dir, &st) < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "look at", dir);
-	return io_fsync_dir(save, e) < 0 ? -1 : io_remove_tree(dir, e);
+	return io_fsync_dir(save, e) < 0 ? -1 : ckpt_discard(dir, NULL, e);
 }
 
 /* Only one process may be the first, and it must return before the others write. */
@@ -82,7 +98,7 @@ ckpt_begin(const char *save, int64_t iteration, bool first, char out[IO_PATH], s
  * a checkpoint. A crash between the two renames of put_in_place leaves the only copies under hidden
  * names; both stay then. */
 static void
-sweep(const char *save)
+sweep(const char *save, struct lock *lock)
 {
 	DIR *d = opendir(save);
 	struct dirent *de;
@@ -98,12 +114,15 @@ sweep(const char *save)
 		    ckpt_hidden_dir(save, iteration, "old", old, NULL) < 0 ||
 		    (io_there(old, NULL) != 0 && !io_exists(dir)))
 			continue;
+		if (lock_check(lock, NULL) < 0)
+			break;
 		remove_left(save, tmp, NULL);
 		remove_left(save, old, NULL);
 	}
 	if (d)
 		closedir(d);
-	temp_sweep(save, TEMP_OF_ANYBODY);
+	if (lock_check(lock, NULL) == 0)
+		temp_sweep(save, TEMP_OF_ANYBODY);
 }
 
 /* The longest path that a save makes is the temporary name of a file of pieces. */
@@ -149,7 +168,7 @@ ckpt_claim(const char *save, const struct lock_terms *how, struct err *e)
 	ckpt_join(path, save, "lock");
 	lock = lock_claim(path, how, e);
 	if (lock)
-		sweep(save);
+		sweep(save, lock);
 	return lock;
 }
 
@@ -305,12 +324,13 @@ ckpt_writer_abort(struct ckpt_writer *w)
 
 /* Writes a text into the temporary directory. */
 static int
-put_text(const char *tmp, const char *name, const char *text, size_t len, struct err *e)
+put_text(const char *tmp, const char *name, const char *text, size_t len, struct lock *lock,
+    struct err *e)
 {
 	char path[CKPT_PATH_BYTES];
 
 	snprintf(path, sizeof path, "%s/%s", tmp, name);
-	return outfile_write(path, text, len, e);
+	return outfile_write_held(path, text, len, lock, e);
 }
 
 /*
@@ -336,7 +356,7 @@ put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
 		str_clear(&text);
 		manifest_print(&m, &text);
 		manifest_release(&m);
-		rc = put_text(tmp, "manifest.tsv", text.buf, text.len, e);
+		rc = put_text(tmp, "manifest.tsv", text.buf, text.len, c->lock, e);
 	}
 	str_release(&text);
 	return rc;
@@ -394,12 +414,12 @@ put_beside(const struct commit_paths *p, const struct ckpt_commit *c, struct err
  * directories are complete.
  */
 int
-ckpt_put_tracker(const char *save, int64_t iteration, struct err *e)
+ckpt_put_tracker(const char *save, int64_t iteration, struct lock *lock, struct err *e)
 {
 	char text[32];
 	int n = snprintf(text, sizeof text, "%lld", (long long)iteration);
 
-	return put_text(save, CKPT_TRACKER, text, (size_t)n, e);
+	return put_text(save, CKPT_TRACKER, text, (size_t)n, lock, e);
 }
 
 /* The directory under its temporary name is complete. Until the rename the one before is untouched,
@@ -416,24 +436,28 @@ publish(const struct ckpt_commit *c, struct err *e)
 	ckpt_iter_dir(c->save, c->iteration, p.dir);
 	rc = io_fsync_dir(p.tmp, e);
 	if (rc == 0)
+		rc = lock_check(c->lock, e);
+	if (rc == 0)
 		rc = c->aside ? put_beside(&p, c, e) : put_in_place(&p, c->fresh, e);
 	if (rc < 0) {
-		io_remove_tree(p.tmp, NULL);
+		ckpt_discard(p.tmp, c->lock, NULL);
 		return -1;
 	}
-	if (io_fsync_dir(c->save, e) < 0 || ckpt_put_tracker(c->save, c->iteration, e) < 0)
+	if (io_fsync_dir(c->save, e) < 0 || ckpt_put_tracker(c->save, c->iteration, c->lock, e) < 0)
 		return -1;
 	/* Removing the replaced directory may fail; the new checkpoint is complete all the same. */
-	io_remove_tree(p.tmp, NULL);
-	io_remove_tree(p.old, NULL);
+	ckpt_discard(p.tmp, c->lock, NULL);
+	ckpt_discard(p.old, c->lock, NULL);
 	return 0;
 }
 
 int
-ckpt_publish(const char *save, int64_t iteration, bool fresh, struct err *e)
+ckpt_publish(const char *save, int64_t iteration, bool fresh, struct lock *lock, struct err *e)
 {
 	return publish(
-	    &(struct ckpt_commit){ .save = save, .iteration = iteration, .fresh = fresh }, e);
+	    &(struct ckpt_commit){
+		.save = save, .iteration = iteration, .fresh = fresh, .lock = lock },
+	    e);
 }
 
 /* Writes the texts and opens the result: a full disk or a rank that did not write is noticed here,
@@ -447,12 +471,12 @@ ckpt_commit(const struct ckpt_commit *c, struct err *e)
 	if (ckpt_hidden_dir(c->save, c->iteration, "tmp", tmp, e) < 0)
 		return -1;
 	if (put_manifest(c, tmp, e) == 0 &&
-	    put_text(tmp, "options.conf", c->options, strlen(c->options), e) == 0 &&
-	    put_text(tmp, "state.conf", c->state, strlen(c->state), e) == 0)
+	    put_text(tmp, "options.conf", c->options, strlen(c->options), c->lock, e) == 0 &&
+	    put_text(tmp, "state.conf", c->state, strlen(c->state), c->lock, e) == 0)
 		check = ckpt_open(tmp, e);
 	ckpt_close(check);
 	if (!check) {
-		io_remove_tree(tmp, NULL);
+		ckpt_discard(tmp, c->lock, NULL);
 		return -1;
 	}
 	return publish(c, e);
@@ -505,7 +529,7 @@ ckpt_seal(const char *dir, struct str *changed, struct err *e)
 	}
 	if (rc == 0 && changed->len) {
 		manifest_print(&c->m, &text);
-		rc = put_text(ckpt_dir(c), "manifest.tsv", text.buf, text.len, e);
+		rc = put_text(ckpt_dir(c), "manifest.tsv", text.buf, text.len, NULL, e);
 	}
 	str_release(&text);
 	ckpt_close(c);

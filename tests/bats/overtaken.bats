@@ -28,8 +28,8 @@ lose()
 	done
 }
 
-# stopped ATTEMPT CALL N COMMAND...: the job's process $pid is stopped before its Nth such call and
-# has lost its locks; false when it makes fewer such calls
+# stopped ATTEMPT CALL N COMMAND...: the job's process $pid is stopped before its Nth such call; false
+# when it makes fewer
 stopped()
 {
 	local attempt=$1 fault="$2 $3 signal 19" state=
@@ -41,7 +41,6 @@ stopped()
 		state=$(sed 's/.*) \(.\).*/\1/' /proc/$pid/stat 2>/dev/null) || state=
 		case $state in Z | '') wait $pid || true; return 1 ;; esac
 	done
-	lose $pid
 }
 
 # overtaken CALL N: `first` is stopped there, `second` takes over and finishes, `first` wakes up
@@ -49,6 +48,7 @@ overtaken()
 {
 	rm -rf C && mkdir C && prepare
 	stopped 0 "$1" "$2" "${first[@]}" || return 1
+	lose $pid
 	SLURM_JOB_ID=7 SLURM_RESTART_COUNT=1 "${second[@]}" >out1 2>&1 && finished=yes || finished=no
 	files >before
 	kill -CONT $pid
@@ -135,8 +135,10 @@ datasets()
 	for n in 3 4 5; do
 		rm -rf C && mkdir C
 		stopped 0 fsync 12 "$@"
+		lose $pid
 		former=$pid
 		stopped 1 fsync $n "$@"
+		lose $pid
 		woken=$pid
 		stopped 2 fsync 30 "$@"
 		kill -KILL $pid $former
@@ -174,4 +176,27 @@ datasets()
 	first=(mshard split --force -o C/p --proportion 1,1,1 a)
 	second=(mshard split --force -o C/p --proportion 2,1,1 b)
 	harmless fsync 2
+}
+
+@test "mckpt and mtrain: checkpoints, the tracker, what is retained, and what replaces a checkpoint" {
+	cp "$TOP/tests/tiny.conf" .
+	tiny="--config tiny.conf --mock-data --save-interval 2"
+	mtrain -q $tiny --save ck --train-iters 4 >log
+	prepare() { :; }
+	first=(mckpt reshard ck/iter_0000002 C/S) second=(mckpt reshard --force ck C/S)
+	harmless fsync 3
+	first=(mtrain -q $tiny --save C/S --load C/S --train-iters 4 --save-retain-interval 4)
+	second=(mtrain -q $tiny --save C/S --load C/S --train-iters 8 --seed 2)
+	harmless fsync 17
+	ranks="--to torch --tensor-model-parallel-size 4 --force"
+	mckpt export $ranks ck/iter_0000004 C/S
+	stopped 0 unlink 2 mckpt export $ranks ck/iter_0000004 C/S
+	lose $pid
+	woken=$pid
+	stopped 1 fsync 10 mckpt export $ranks ck/iter_0000004 C/S
+	kill -CONT $woken
+	wait $woken || true
+	kill -CONT $pid
+	wait $pid
+	[ "$(find C/S/iter_0000004 -type f | wc -l)" = 4 ]
 }

@@ -749,16 +749,16 @@ test_set_aside(void)
 	int64_t iteration;
 	struct err e;
 
-	CHECK(mkdtemp(dir) != NULL && ckpt_set_aside(dir, 0, to, &e) == 0);
+	CHECK(mkdtemp(dir) != NULL && ckpt_set_aside(dir, 0, NULL, to, &e) == 0);
 	for (int i = 2; i <= 6; i += 2) {
 		snprintf(path, sizeof path, "%s/iter_%07d", dir, i);
 		CHECK(io_mkdir_p(path, &e) == 0);
 	}
-	CHECK(ckpt_set_aside(dir, 6, to, &e) == 0 && ckpt_tracker(dir, &iteration, &e) == 0);
-	CHECK(ckpt_set_aside(dir, 5, to, &e) == 1 && strstr(to, "/iter_0000006.aside-1"));
+	CHECK(ckpt_set_aside(dir, 6, NULL, to, &e) == 0 && ckpt_tracker(dir, &iteration, &e) == 0);
+	CHECK(ckpt_set_aside(dir, 5, NULL, to, &e) == 1 && strstr(to, "/iter_0000006.aside-1"));
 	CHECK(holds(dir, first) && ckpt_tracker(dir, &iteration, &e) == 1 && iteration == 4);
 	CHECK(io_mkdir_p(path, &e) == 0);
-	CHECK(ckpt_set_aside(dir, 1, to, &e) == 3 && strstr(to, "/iter_0000002.aside-1"));
+	CHECK(ckpt_set_aside(dir, 1, NULL, to, &e) == 3 && strstr(to, "/iter_0000002.aside-1"));
 	CHECK(holds(dir, second) && ckpt_tracker(dir, &iteration, &e) == 0);
 	CHECK(io_remove_tree(dir, &e) == 0);
 }

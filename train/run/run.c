@@ -352,7 +352,7 @@ take_over(struct run *r, struct err *err)
 		return -1;
 	if (at < c->train_iters && claim_set_aside(c, at, err) < 0)
 		return -1;
-	return ckpt_add_tracker(c->o.save, at, err);
+	return ckpt_add_tracker(c->o.save, at, r->lock, err);
 }
 
 /* Opens what rank 0 will write to, so that it fails now rather than at the first checkpoint. Rank 0

@@ -45,7 +45,7 @@ int
 claim_set_aside(const struct train_config *c, int64_t iteration, struct err *err)
 {
 	char first[IO_PATH];
-	int n = ckpt_set_aside(c->o.save, iteration, first, err);
+	int n = ckpt_set_aside(c->o.save, iteration, c->lock, first, err);
 
 	if (n > 0)
 		note("--save %s: %d checkpoint%s later than iteration %lld, from which the run "

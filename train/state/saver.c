@@ -258,7 +258,8 @@ commit_job(void *arg)
 		.manifest = s->manifest,
 		.options = s->options.buf,
 		.state = s->state.buf,
-		.aside = &s->aside };
+		.aside = &s->aside,
+		.lock = s->lock };
 	int rc = 0;
 
 	s->left.msg[0] = '\0';
@@ -291,13 +292,11 @@ reset(struct saver *s)
 static bool
 failed(struct saver *s, int rc, struct err *err)
 {
-	struct err ignored;
-
 	*err = s->err;
 	if (!comm_agree(COMM_HERE(s->e->groups.world), rc, err))
 		return false;
 	if (s->e->rank == 0 && lock_check(s->lock, err) == 0 && s->phase == FILES)
-		io_remove_tree(s->dir, &ignored);
+		ckpt_discard(s->dir, s->lock, NULL);
 	reset(s);
 	return true;
 }
@@ -349,9 +348,10 @@ saver_new(struct engine *e, const struct train_config *c, struct lock *lock, str
 	s->c = c;
 	s->lock = lock;
 	s->hooks = hooks;
-	s->retention = (struct ckpt_retention){
-		.save = c->o.save, .interval = c->o.save_retain_interval, .since = INT64_MAX
-	};
+	s->retention = (struct ckpt_retention){ .save = c->o.save,
+		.interval = c->o.save_retain_interval,
+		.since = INT64_MAX,
+		.lock = lock };
 	s->background = background;
 	s->copies = e->backend->stream(e->device, STREAM_SAVE);
 	s->begun = e->backend->event(e->device);
