@@ -298,7 +298,7 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 	str_adds(&c.state, o->state);
 	if (o->given)
 		provenance_add(&c.state, o->verb, o->given, origin);
-	rc = ckpt_begin(o->save, commit.iteration, true, c.tmp, e);
+	rc = ckpt_begin(o->save, commit.iteration, c.tmp, e);
 	begun = rc == 0;
 	if (rc == 0 && o->clone)
 		rc = source_clone(o->clone, c.tmp, &c.manifest, e);
@@ -313,10 +313,11 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 	commit.state = c.state.buf;
 	commit.manifest = c.manifest.buf;
 	commit.lock = c.lock;
+	commit.tmp = c.tmp;
 	if (rc == 0)
 		rc = ckpt_commit(&commit, e);
 	else if (begun)
-		ckpt_discard(c.tmp, c.lock, NULL);
+		io_remove_tree(c.tmp, NULL);
 	lock_release(c.lock);
 	free(c.nonfinite);
 	str_release(&c.state);

@@ -368,11 +368,16 @@ export_source(const struct export_options *o, struct str *notes, struct err *e)
 	t.iteration = x.src->state.iteration;
 	if (check(&x, notes) == 0)
 		lock = copy_claim(&t, e);
-	if (lock && ckpt_begin(o->save, t.iteration, true, x.tmp, e) == 0) {
+	if (lock && ckpt_begin(o->save, t.iteration, x.tmp, e) == 0) {
 		if (writers[o->format](&x) == 0 && copy_check(&t, lock, e) == 0)
-			rc = ckpt_publish(o->save, t.iteration, !o->force, lock, e);
+			rc = ckpt_publish(&(struct ckpt_commit){ .save = o->save,
+					      .iteration = t.iteration,
+					      .fresh = !o->force,
+					      .lock = lock,
+					      .tmp = x.tmp },
+			    e);
 		else
-			ckpt_discard(x.tmp, lock, NULL);
+			io_remove_tree(x.tmp, NULL);
 	}
 	lock_release(lock);
 	if (rc == 0 && x.src->lost.overflows + x.src->lost.underflows)

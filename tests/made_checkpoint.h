@@ -86,8 +86,7 @@ made_write(const struct made_checkpoint *m, struct err *e)
 	int n = model_params(m->config, &p), rc;
 	struct ckpt_writer *w;
 
-	if (ckpt_begin(m->save, m->iteration, true, tmp, e) < 0 ||
-	    !(w = ckpt_writer_new(tmp, 0, e)))
+	if (ckpt_begin(m->save, m->iteration, tmp, e) < 0 || !(w = ckpt_writer_new(tmp, 0, e)))
 		return -1;
 	if (m->extra)
 		strcpy(p[n - 1].name, "decoder.final_norm.weight");
@@ -104,6 +103,7 @@ made_write(const struct made_checkpoint *m, struct err *e)
 	    "iteration %d\nconsumed_train_samples %d\noptimizer_steps %d\nskipped_iterations "
 	    "0\ndtype BF16\noptimizer adam\n",
 	    m->iteration, 16 * m->iteration, m->iteration);
+	commit.tmp = tmp;
 	commit.manifest = manifest.buf;
 	commit.options = options.buf;
 	commit.state = state.buf;

@@ -80,9 +80,10 @@ int ckpt_verify_file(struct ckpt *c, int file, struct err *e);
 /* --- writing: each process its own pieces file, one process the rest -------------------------- */
 struct ckpt_writer;
 
-/* Creates the temporary directory of iteration `iteration` under save (several processes may),
- * first removing what an interrupted save left of it if `first`. Path in out. */
-int ckpt_begin(const char *save, int64_t iteration, bool first, char out[IO_PATH], struct err *e);
+/* Creates a temporary directory for iteration `iteration` under save, by a name that is told to the
+ * processes that write into it, in out. It is of this run alone: another one, which holds the lock
+ * later or has lost it, never writes there. The lock's next holder removes what is left of it. */
+int ckpt_begin(const char *save, int64_t iteration, char out[IO_PATH], struct err *e);
 /* Makes the directory of a save, unless it is there; -1 when it cannot be written. */
 int ckpt_make_save(const char *save, struct err *e);
 /* Takes the lock of a save, SAVE/lock, which its one writer holds, and removes the remains of
@@ -105,7 +106,7 @@ int ckpt_writer_finish(struct ckpt_writer *w, struct str *manifest, struct err *
 void ckpt_writer_abort(struct ckpt_writer *w);
 
 struct ckpt_commit {
-	const char *save;
+	const char *save, *tmp; /* tmp: the directory of ckpt_begin */
 	int64_t iteration;
 	const char *manifest;        /* the lines of all writers, any order */
 	const char *options, *state; /* texts of options.conf and state.conf */
@@ -124,12 +125,9 @@ int ckpt_commit(const struct ckpt_commit *c, struct err *e);
  * whose sums are not compared. -1 with the reason; also for a checkpoint of an earlier version. */
 int ckpt_clone(const struct ckpt *c, const char *tmp_dir, struct str *manifest, struct err *e);
 
-/* The last step of it, for formats of others whose files are complete in the directory of
- * ckpt_begin: renames it, then writes the tracker. */
-int ckpt_publish(const char *save, int64_t iteration, bool fresh, struct lock *lock, struct err *e);
-/* Removes the directory of ckpt_begin, or another hidden one, which may be missing; an error when the
- * lock of save is lost. */
-int ckpt_discard(const char *dir, struct lock *lock, struct err *e);
+/* The last step of it, for formats of others whose files are complete in tmp: renames it, then
+ * writes the tracker. Manifest and texts do not count. */
+int ckpt_publish(const struct ckpt_commit *c, struct err *e);
 
 /* Accepts edited texts of a checkpoint: renews their checksums in the manifest. Appends the names
  * of those that had changed, separated by blanks. A checkpoint that ckpt_open would refuse for

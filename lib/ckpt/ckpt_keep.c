@@ -71,22 +71,17 @@ ckpt_set_aside(
 	return rc < 0 ? -1 : n > stay ? n - stay : 0;
 }
 
-/* Renames to a hidden name first, on disk: a half-removed directory must not look like a
- * checkpoint, also after a loss of power. Links to other places stay. */
+/* Links to other places stay. */
 static int
 drop(const char *save, int64_t iteration, struct lock *lock, struct err *e)
 {
-	char dir[IO_PATH], tmp[IO_PATH];
+	char dir[IO_PATH];
 	struct stat st;
 
 	ckpt_iter_dir(save, iteration, dir);
 	if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
 		return 0;
-	if (ckpt_hidden_dir(save, iteration, "tmp", tmp, e) < 0 || ckpt_discard(tmp, lock, e) < 0)
-		return -1;
-	if (rename(dir, tmp) < 0)
-		return err_sys(e, "rename to", tmp);
-	return io_fsync_dir(save, e) < 0 ? -1 : ckpt_discard(tmp, lock, e);
+	return ckpt_remove_dir(save, dir, lock, e);
 }
 
 static bool

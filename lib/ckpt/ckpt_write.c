@@ -40,88 +40,77 @@ struct ckpt_writer {
 	struct hash_stream *block; /* of its block that is not complete; NULL: none */
 };
 
-/* Paths of one iteration while it is written. */
+/* Paths of one iteration while it gets its name from tmp. */
 struct commit_paths {
-	char tmp[IO_PATH], dir[IO_PATH], old[IO_PATH];
+	const char *tmp;
+	char dir[IO_PATH], old[IO_PATH];
 };
 
-int
-ckpt_hidden_dir(
-    const char *save, int64_t iteration, const char *suffix, char out[IO_PATH], struct err *e)
+/* SAVE/.iter_0000500.old: on the file system of its final name, with a dot so that no listing takes
+ * it for a checkpoint. */
+static int
+old_dir(const char *save, int64_t iteration, char out[IO_PATH], struct err *e)
 {
-	if (snprintf(out, IO_PATH, "%s/.iter_%07lld.%s", save, (long long)iteration, suffix) >=
-	    IO_PATH)
+	if (snprintf(out, IO_PATH, "%s/.iter_%07lld.old", save, (long long)iteration) >= IO_PATH)
 		return err_set(e, "path too long: '%.60s...'", save);
 	return 0;
 }
 
-/* Under a name of its own first: who is stopped while it removes large files, and loses the lock,
- * removes none that its successor writes under the same name. */
 int
-ckpt_discard(const char *dir, struct lock *lock, struct err *e)
+ckpt_remove_dir(const char *save, const char *dir, struct lock *lock, struct err *e)
 {
 	char *own = temp_name(dir);
 	int rc = lock_check(lock, e);
 
 	if (rc == 0 && rename(dir, own) < 0)
-		rc = errno == ENOENT ? 0 : err_sys(e, "remove", dir);
-	else if (rc == 0)
+		rc = errno == ENOENT ? 0 : err_sys(e, "rename to", own);
+	else if (rc == 0 && (rc = io_fsync_dir(save, e)) == 0)
 		rc = io_remove_tree(own, e);
 	free(own);
 	return rc;
 }
 
-/* Removes what an earlier save has left. It may be a checkpoint that was exchanged for another one:
- * until that is on the disk, a loss of power would bring back its name, without files. */
-static int
-remove_left(const char *save, const char *dir, struct err *e)
-{
-	struct stat st;
-
-	if (lstat(dir, &st) < 0)
-		return errno == ENOENT ? 0 : err_sys(e, "look at", dir);
-	return io_fsync_dir(save, e) < 0 ? -1 : ckpt_discard(dir, NULL, e);
-}
-
-/* Only one process may be the first, and it must return before the others write. */
 int
-ckpt_begin(const char *save, int64_t iteration, bool first, char out[IO_PATH], struct err *e)
+ckpt_begin(const char *save, int64_t iteration, char out[IO_PATH], struct err *e)
 {
-	if (ckpt_hidden_dir(save, iteration, "tmp", out, e) < 0 || io_mkdir_p(save, e) < 0)
-		return -1;
-	if (first && remove_left(save, out, e) < 0)
-		return -1;
-	return io_mkdir_p(out, e);
+	struct str dir = { 0 };
+	char *own;
+	int n;
+
+	str_addf(&dir, "%s/iter_%07lld", save, (long long)iteration);
+	own = temp_name(dir.buf);
+	n = snprintf(out, IO_PATH, "%s", own);
+	free(own);
+	str_release(&dir);
+	return n < IO_PATH ? io_mkdir_p(out, e) : err_set(e, "path too long: '%.60s...'", save);
 }
 
 /* Removes what interrupted saves left, also temporary files of trackers and locks; never a part of
  * a checkpoint. A crash between the two renames of put_in_place leaves the only copies under hidden
- * names; both stay then. */
+ * names; all of them stay then. */
 static void
 sweep(const char *save, struct lock *lock)
 {
 	DIR *d = opendir(save);
 	struct dirent *de;
+	bool only = false;
 
 	while (d && (de = readdir(d))) {
-		char tmp[IO_PATH], old[IO_PATH], dir[IO_PATH];
+		char old[IO_PATH], dir[IO_PATH];
 		long long iteration;
 
-		if (sscanf(de->d_name, ".iter_%lld.", &iteration) != 1 || iteration < 0)
+		if (sscanf(de->d_name, ".iter_%lld.", &iteration) != 1 || iteration < 0 ||
+		    old_dir(save, iteration, old, NULL) < 0 || io_there(old, NULL) == 0)
 			continue;
 		ckpt_iter_dir(save, iteration, dir);
-		if (ckpt_hidden_dir(save, iteration, "tmp", tmp, NULL) < 0 ||
-		    ckpt_hidden_dir(save, iteration, "old", old, NULL) < 0 ||
-		    (io_there(old, NULL) != 0 && !io_exists(dir)))
-			continue;
-		if (lock_check(lock, NULL) < 0)
+		if (!io_exists(dir))
+			only = true;
+		else if (ckpt_remove_dir(save, old, lock, NULL) < 0)
 			break;
-		remove_left(save, tmp, NULL);
-		remove_left(save, old, NULL);
 	}
 	if (d)
 		closedir(d);
-	if (lock_check(lock, NULL) == 0)
+	if (!only && lock_check(lock, NULL) == 0)
 		temp_sweep(save, TEMP_OF_ANYBODY);
 }
 
@@ -129,16 +118,17 @@ sweep(const char *save, struct lock *lock)
 static int
 check_length(const char *save, struct err *e)
 {
-	char dir[CKPT_PATH_BYTES];
 	struct str path = { 0 };
-	char *longest;
+	char *dir, *longest;
 	size_t n;
 
-	if (ckpt_hidden_dir(save, 0, "tmp", dir, e) < 0)
-		return -1;
+	str_addf(&path, "%s/iter_0000000", save);
+	dir = temp_name(path.buf);
+	str_clear(&path);
 	str_addf(&path, "%s/pieces-00000.safetensors", dir);
 	longest = temp_name(path.buf);
 	n = strlen(longest);
+	free(dir);
 	free(longest);
 	str_release(&path);
 	return n < IO_PATH
@@ -324,13 +314,12 @@ ckpt_writer_abort(struct ckpt_writer *w)
 
 /* Writes a text into the temporary directory. */
 static int
-put_text(const char *tmp, const char *name, const char *text, size_t len, struct lock *lock,
-    struct err *e)
+put_text(const char *tmp, const char *name, const char *text, size_t len, struct err *e)
 {
 	char path[CKPT_PATH_BYTES];
 
 	snprintf(path, sizeof path, "%s/%s", tmp, name);
-	return outfile_write_held(path, text, len, lock, e);
+	return outfile_write(path, text, len, e);
 }
 
 /*
@@ -338,7 +327,7 @@ put_text(const char *tmp, const char *name, const char *text, size_t len, struct
  * hole or an overlap before the old checkpoint is replaced.
  */
 static int
-put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
+put_manifest(const struct ckpt_commit *c, struct err *e)
 {
 	const uint64_t sum[MANIFEST_TEXTS] = {
 		[MANIFEST_OPTIONS] = hash_xxh3(c->options, strlen(c->options)),
@@ -356,7 +345,7 @@ put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
 		str_clear(&text);
 		manifest_print(&m, &text);
 		manifest_release(&m);
-		rc = put_text(tmp, "manifest.tsv", text.buf, text.len, c->lock, e);
+		rc = put_text(c->tmp, "manifest.tsv", text.buf, text.len, e);
 	}
 	str_release(&text);
 	return rc;
@@ -368,15 +357,15 @@ put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
  * removes the replaced directory.
  */
 static int
-put_in_place(const struct commit_paths *p, bool fresh, struct err *e)
+put_in_place(const struct commit_paths *p, const struct ckpt_commit *c, struct err *e)
 {
 	if (rename(p->tmp, p->dir) == 0)
 		return 0;
-	if (fresh || (errno != ENOTEMPTY && errno != EEXIST))
+	if (c->fresh || (errno != ENOTEMPTY && errno != EEXIST))
 		return err_sys(e, "rename to", p->dir);
 	if (renameat2(AT_FDCWD, p->tmp, AT_FDCWD, p->dir, RENAME_EXCHANGE) == 0)
 		return 0;
-	if (io_remove_tree(p->old, e) < 0)
+	if (ckpt_remove_dir(c->save, p->old, c->lock, e) < 0)
 		return -1;
 	if (rename(p->dir, p->old) < 0)
 		return err_sys(e, "rename to", p->old);
@@ -416,48 +405,39 @@ put_beside(const struct commit_paths *p, const struct ckpt_commit *c, struct err
 int
 ckpt_put_tracker(const char *save, int64_t iteration, struct lock *lock, struct err *e)
 {
-	char text[32];
+	char text[32], path[CKPT_PATH_BYTES];
 	int n = snprintf(text, sizeof text, "%lld", (long long)iteration);
 
-	return put_text(save, CKPT_TRACKER, text, (size_t)n, lock, e);
+	ckpt_join(path, save, CKPT_TRACKER);
+	return outfile_write_held(path, text, (size_t)n, lock, e);
 }
 
 /* The directory under its temporary name is complete. Until the rename the one before is untouched,
  * and a failure removes what was written, since the next attempt may need the space. */
-static int
-publish(const struct ckpt_commit *c, struct err *e)
+int
+ckpt_publish(const struct ckpt_commit *c, struct err *e)
 {
-	struct commit_paths p;
+	struct commit_paths p = { .tmp = c->tmp };
 	int rc;
 
-	if (ckpt_hidden_dir(c->save, c->iteration, "tmp", p.tmp, e) < 0 ||
-	    ckpt_hidden_dir(c->save, c->iteration, "old", p.old, e) < 0)
+	if (old_dir(c->save, c->iteration, p.old, e) < 0)
 		return -1;
 	ckpt_iter_dir(c->save, c->iteration, p.dir);
 	rc = io_fsync_dir(p.tmp, e);
 	if (rc == 0)
 		rc = lock_check(c->lock, e);
 	if (rc == 0)
-		rc = c->aside ? put_beside(&p, c, e) : put_in_place(&p, c->fresh, e);
+		rc = c->aside ? put_beside(&p, c, e) : put_in_place(&p, c, e);
 	if (rc < 0) {
-		ckpt_discard(p.tmp, c->lock, NULL);
+		io_remove_tree(p.tmp, NULL);
 		return -1;
 	}
 	if (io_fsync_dir(c->save, e) < 0 || ckpt_put_tracker(c->save, c->iteration, c->lock, e) < 0)
 		return -1;
 	/* Removing the replaced directory may fail; the new checkpoint is complete all the same. */
-	ckpt_discard(p.tmp, c->lock, NULL);
-	ckpt_discard(p.old, c->lock, NULL);
+	io_remove_tree(p.tmp, NULL);
+	ckpt_remove_dir(c->save, p.old, c->lock, NULL);
 	return 0;
-}
-
-int
-ckpt_publish(const char *save, int64_t iteration, bool fresh, struct lock *lock, struct err *e)
-{
-	return publish(
-	    &(struct ckpt_commit){
-		.save = save, .iteration = iteration, .fresh = fresh, .lock = lock },
-	    e);
 }
 
 /* Writes the texts and opens the result: a full disk or a rank that did not write is noticed here,
@@ -466,20 +446,17 @@ int
 ckpt_commit(const struct ckpt_commit *c, struct err *e)
 {
 	struct ckpt *check = NULL;
-	char tmp[IO_PATH];
 
-	if (ckpt_hidden_dir(c->save, c->iteration, "tmp", tmp, e) < 0)
-		return -1;
-	if (put_manifest(c, tmp, e) == 0 &&
-	    put_text(tmp, "options.conf", c->options, strlen(c->options), c->lock, e) == 0 &&
-	    put_text(tmp, "state.conf", c->state, strlen(c->state), c->lock, e) == 0)
-		check = ckpt_open(tmp, e);
+	if (put_manifest(c, e) == 0 &&
+	    put_text(c->tmp, "options.conf", c->options, strlen(c->options), e) == 0 &&
+	    put_text(c->tmp, "state.conf", c->state, strlen(c->state), e) == 0)
+		check = ckpt_open(c->tmp, e);
 	ckpt_close(check);
 	if (!check) {
-		ckpt_discard(tmp, c->lock, NULL);
+		io_remove_tree(c->tmp, NULL);
 		return -1;
 	}
-	return publish(c, e);
+	return ckpt_publish(c, e);
 }
 
 int
@@ -529,7 +506,7 @@ ckpt_seal(const char *dir, struct str *changed, struct err *e)
 	}
 	if (rc == 0 && changed->len) {
 		manifest_print(&c->m, &text);
-		rc = put_text(ckpt_dir(c), "manifest.tsv", text.buf, text.len, NULL, e);
+		rc = put_text(ckpt_dir(c), "manifest.tsv", text.buf, text.len, e);
 	}
 	str_release(&text);
 	ckpt_close(c);

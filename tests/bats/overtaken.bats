@@ -187,16 +187,43 @@ datasets()
 	harmless fsync 3
 	first=(mtrain -q $tiny --save C/S --load C/S --train-iters 4 --save-retain-interval 4)
 	second=(mtrain -q $tiny --save C/S --load C/S --train-iters 8 --seed 2)
-	harmless fsync 17
-	ranks="--to torch --tensor-model-parallel-size 4 --force"
-	mckpt export $ranks ck/iter_0000004 C/S
-	stopped 0 unlink 2 mckpt export $ranks ck/iter_0000004 C/S
-	lose $pid
-	woken=$pid
-	stopped 1 fsync 10 mckpt export $ranks ck/iter_0000004 C/S
-	kill -CONT $woken
-	wait $woken || true
-	kill -CONT $pid
-	wait $pid
-	[ "$(find C/S/iter_0000004 -type f | wc -l)" = 4 ]
+	harmless fsync 14
+}
+
+@test "mckpt export: files that both write, and those of the checkpoint that both replace" {
+	mckpt import "$TOP/tests/golden/ckpt/llama" ck
+	export="mckpt export --to torch --tensor-model-parallel-size 4 --force"
+	$export --dtype fp32 ck want
+	for n in 1 2; do
+		rm -rf C/S
+		$export ck C/S
+		stopped 0 unlink $n $export ck C/S
+		lose $pid
+		woken=$pid
+		stopped 1 fsync 10 $export --dtype fp32 ck C/S
+		kill -CONT $woken
+		wait $woken || true
+		kill -CONT $pid
+		wait $pid
+		diff -r want C/S
+		[ "$(ls -A C/S)" = "$(ls -A want)" ]
+	done
+}
+
+@test "mtrain: the file that a rank was about to write when it was stopped" {
+	cp "$TOP/tests/tiny.conf" .
+	first=(mtrain -q --config tiny.conf --mock-data --save C/S --save-interval 2 --train-iters 2)
+	second=("${first[@]}" --seed 2)
+	for n in 17 18 19; do
+		rm -rf C/S
+		stopped 0 change $n "${first[@]}"
+		lose $pid
+		woken=$pid
+		stopped 1 fsync 12 "${second[@]}"
+		kill -CONT $woken
+		wait $woken || true
+		kill -CONT $pid
+		wait $pid
+		mckpt verify C/S
+	done
 }

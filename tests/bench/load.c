@@ -46,7 +46,7 @@ make(const char *save, int n, float *x)
 	struct err e;
 	struct ckpt_writer *w;
 
-	check(ckpt_begin(save, 0, true, tmp, &e) == 0, &e);
+	check(ckpt_begin(save, 0, tmp, &e) == 0, &e);
 	w = ckpt_writer_new(tmp, 0, &e);
 	check(w, &e);
 	for (int i = 0; i < n; i++) {
@@ -63,6 +63,7 @@ make(const char *save, int n, float *x)
 		check(ckpt_write(w, x, &e) == 0, &e);
 	}
 	check(ckpt_writer_finish(w, &lines, &e) == 0, &e);
+	c.tmp = tmp;
 	c.manifest = lines.buf;
 	check(ckpt_commit(&c, &e) == 0, &e);
 	str_release(&lines);

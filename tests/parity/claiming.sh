@@ -60,7 +60,7 @@ grep -q break-lock C/iter_*/options.conf && fail "--break-lock was recorded"
 	kill -9 $run
 	wait $run 2>/dev/null
 	[ -e C/lock ] || fail "no lock was left"
-	mkdir -p C/.iter_9999999.tmp
+	mkdir -p C/.iter_9999999.elsewhere.1.0123456789abcdef.tmp
 	: >C/.latest.elsewhere.1.0123456789abcdef.tmp
 	expect 3 mtrain $common --save-interval 1 --train-iters 200000 --exit-interval 1
 	said "'C/lock' is broken: it was held by process $run of host "

@@ -111,10 +111,11 @@ save_all(const struct tensor *t, const char *save, struct err *e)
 			 "1\nskipped_iterations 0\n" };
 	struct str lines = { 0 };
 	char tmp[IO_PATH];
-	int rc = ckpt_begin(save, 1, true, tmp, e);
+	int rc = ckpt_begin(save, 1, tmp, e);
 
 	for (int i = WRITERS - 1; i >= 0 && rc == 0; i--)
 		rc = write_file(t, tmp, i, &lines, e);
+	c.tmp = tmp;
 	c.manifest = lines.buf;
 	if (rc == 0)
 		rc = ckpt_commit(&c, e);

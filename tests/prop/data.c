@@ -293,7 +293,7 @@ write_checkpoint(const struct data *d, int64_t consumed, const char *save)
 		blend_corpus(b, k, &c);
 		counts[k] += c.first;
 	}
-	CHECK(io_mkdir_p(save, &e) == 0 && ckpt_begin(save, commit.iteration, true, tmp, &e) == 0);
+	CHECK(io_mkdir_p(save, &e) == 0 && ckpt_begin(save, commit.iteration, tmp, &e) == 0);
 	w = ckpt_writer_new(tmp, 0, &e);
 	ckpt_declare(w, "x", DTYPE_F32, 1, &shape, &slice);
 	CHECK(ckpt_write(w, &one, &e) == 0 && ckpt_writer_finish(w, &manifest, &e) == 0);
@@ -302,6 +302,7 @@ write_checkpoint(const struct data *d, int64_t consumed, const char *save)
 	    "%lld\n",
 	    (long long)commit.iteration, (long long)consumed, (long long)commit.iteration);
 	data_state(d, counts, counts, &state);
+	commit.tmp = tmp;
 	commit.manifest = manifest.buf;
 	commit.state = state.buf;
 	CHECK(ckpt_commit(&commit, &e) == 0);

@@ -76,10 +76,11 @@ save_one(const char *save, int64_t iteration, float base, struct err *e)
 	struct ckpt_writer *idle;
 	int rc = -1;
 
-	if (ckpt_begin(save, iteration, true, tmp, e) == 0 &&
+	if (ckpt_begin(save, iteration, tmp, e) == 0 &&
 	    write_rows(tmp, 1, 3, 1, base, &lines, e) == 0 &&
 	    write_rows(tmp, 0, 0, 3, base, &lines, e) == 0 && (idle = ckpt_writer_new(tmp, 2, e)) &&
 	    ckpt_writer_finish(idle, &lines, e) == 0) {
+		c.tmp = tmp;
 		c.manifest = lines.buf;
 		rc = ckpt_commit(&c, e);
 	}
@@ -376,13 +377,14 @@ save_tall(const char *save, int64_t iteration)
 	struct ckpt_writer *w;
 	char tmp[IO_PATH];
 	struct err e;
-	int rc = ckpt_begin(save, iteration, true, tmp, &e);
+	int rc = ckpt_begin(save, iteration, tmp, &e);
 
 	for (int i = 0; i < TALL * WIDE; i++)
 		x[i] = (float)i;
 	w = ckpt_writer_new(tmp, 0, &e);
 	ckpt_declare(w, "w", DTYPE_F32, 2, slice.count, &slice);
 	rc |= ckpt_write(w, x, &e) | ckpt_writer_finish(w, &lines, &e);
+	c.tmp = tmp;
 	c.manifest = lines.buf;
 	rc |= ckpt_commit(&c, &e);
 	str_release(&lines);
@@ -639,29 +641,29 @@ test_interrupted(const char *save)
 	struct ckpt_commit c = { .save = save, .iteration = 7, .options = "", .state = "" };
 	struct str lines = { 0 };
 	struct ckpt_writer *w;
-	char tmp[IO_PATH], stale[IO_PATH + 100];
+	char tmp[IO_PATH], other[IO_PATH];
 	struct err e;
 	float x = 0;
 
 	CHECK(save_one(save, 6, 200, &e) == 0);
-	CHECK(ckpt_begin(save, 7, true, tmp, &e) == 0 &&
-	    write_rows(tmp, 0, 0, 3, 300, &lines, &e) == 0);
+	CHECK(ckpt_begin(save, 7, tmp, &e) == 0 && write_rows(tmp, 0, 0, 3, 300, &lines, &e) == 0);
 	w = ckpt_writer_new(tmp, 1, &e);
 	ckpt_declare(w, "x", DTYPE_F32, 2, shape, &(struct slice){ 2, { 0, 0 }, { 1, 1 } });
 	CHECK(ckpt_write(w, &x, &e) == 0);
 	CHECK(first_element(save) == 200);
 	ckpt_writer_abort(w);
+	c.tmp = tmp;
 	c.manifest = lines.buf;
 	CHECK(ckpt_commit(&c, &e) < 0 &&
 	    strstr(e.msg, "manifest.tsv: tensor 'w': a hole: 6 elements are in no piece"));
 	CHECK(first_element(save) == 200 && !io_exists(tmp));
-	CHECK(ckpt_begin(save, 7, false, tmp, &e) == 0);
-	snprintf(stale, sizeof stale, "%s/stale", tmp);
-	CHECK(outfile_write(stale, "", 0, &e) == 0 && ckpt_begin(save, 7, false, tmp, &e) == 0 &&
-	    io_exists(stale));
+	CHECK(ckpt_begin(save, 7, tmp, &e) == 0 && ckpt_begin(save, 7, other, &e) == 0 &&
+	    strcmp(tmp, other) && io_exists(tmp));
 	CHECK(save_one(save, 7, 300, &e) == 0 && first_element(save) == 300);
-	CHECK(save_one(save, 7, 400, &e) == 0 && first_element(save) == 400 && !io_exists(tmp));
-	CHECK(ckpt_has_iterations(save) && !ckpt_has_iterations(tmp));
+	CHECK(save_one(save, 7, 400, &e) == 0 && first_element(save) == 400);
+	CHECK(ckpt_has_iterations(save) && !ckpt_has_iterations(tmp) && io_exists(other));
+	lock_release(ckpt_claim(save, &(struct lock_terms){ .say = ignore }, &e));
+	CHECK(!io_exists(tmp) && !io_exists(other) && first_element(save) == 400);
 	str_release(&lines);
 }
 
@@ -686,31 +688,34 @@ test_full_disk(const char *save)
 	CHECK(save_one(save, 8, 500, &e) == 0 && first_element(save) == 500);
 }
 
-/* The remains of an interrupted save are removed, unless they may be the only copy of an iteration.
- */
+/* The remains of interrupted saves are removed, unless the only copies of a checkpoint have hidden
+ * names. */
 static void
 test_sweep(void)
 {
 	static const struct {
 		const char *name;
-		bool stays;
-	} row[] = { { "iter_0000002", true }, { ".iter_0000002.old", false },
-		{ ".iter_0000002.tmp", false }, { ".iter_0000003.tmp", false },
-		{ ".iter_0000004.old", true }, { ".iter_0000004.tmp", true },
-		{ ".x.elsewhere.1.0123456789abcdef.tmp", false }, { ".other", true } };
+		bool stays[2]; /* without, and with the only copies of iteration 4 */
+	} row[] = { { "iter_0000002", { true, true } }, { ".iter_0000002.old", { false, false } },
+		{ ".iter_0000004.elsewhere.1.0123456789abcdef.tmp", { false, true } },
+		{ ".x.elsewhere.1.0123456789abcdef.tmp", { false, true } },
+		{ ".other", { true, true } }, { ".iter_0000004.old", { false, true } } };
 	char dir[] = "/tmp/mikoshi-sweep-XXXXXX", path[100];
+	int n = sizeof row / sizeof *row;
 	struct err e;
 
 	CHECK(mkdtemp(dir) != NULL);
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-		snprintf(path, sizeof path, "%s/%s", dir, row[i].name);
-		CHECK(io_mkdir_p(path, &e) == 0);
-	}
-	CHECK(ckpt_make_save(dir, &e) == 0);
-	lock_release(ckpt_claim(dir, &(struct lock_terms){ .say = ignore }, &e));
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-		snprintf(path, sizeof path, "%s/%s", dir, row[i].name);
-		CHECK(io_exists(path) == row[i].stays);
+	for (int only = 0; only < 2; only++) {
+		for (int i = 0; i < n - !only; i++) {
+			snprintf(path, sizeof path, "%s/%s", dir, row[i].name);
+			CHECK(io_mkdir_p(path, &e) == 0);
+		}
+		CHECK(ckpt_make_save(dir, &e) == 0);
+		lock_release(ckpt_claim(dir, &(struct lock_terms){ .say = ignore }, &e));
+		for (int i = 0; i < n; i++) {
+			snprintf(path, sizeof path, "%s/%s", dir, row[i].name);
+			CHECK(io_exists(path) == row[i].stays[only]);
+		}
 	}
 	CHECK(io_remove_tree(dir, &e) == 0);
 }
@@ -840,7 +845,7 @@ main(void)
 	test_seal(save);
 	memset(long_name, 'a', sizeof long_name - 1);
 	long_name[sizeof long_name - 1] = '\0';
-	CHECK(ckpt_begin(long_name, 1, true, dir, &e) < 0 && strstr(e.msg, "path too long"));
+	CHECK(ckpt_begin(long_name, 1, dir, &e) < 0 && strstr(e.msg, "path too long"));
 	CHECK(io_remove_tree(top, &e) == 0);
 	test_sweep();
 	test_set_aside();

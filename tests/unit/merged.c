@@ -354,7 +354,7 @@ make_constant(const char *save, float value)
 
 	for (int i = 0; i < 131 * 16; i++)
 		x[i] = value;
-	CHECK(ckpt_begin(save, 7, true, tmp, &e) == 0 && (w = ckpt_writer_new(tmp, 0, &e)));
+	CHECK(ckpt_begin(save, 7, tmp, &e) == 0 && (w = ckpt_writer_new(tmp, 0, &e)));
 	for (int i = 0; i < n; i++) {
 		struct slice whole = slice_whole(p[i].ndim, p[i].shape);
 
@@ -364,6 +364,7 @@ make_constant(const char *save, float value)
 		CHECK(ckpt_write(w, x, &e) == 0);
 	CHECK(ckpt_writer_finish(w, &manifest, &e) == 0);
 	model_dump(&c, &options);
+	commit.tmp = tmp;
 	commit.manifest = manifest.buf;
 	commit.options = options.buf;
 	CHECK(ckpt_commit(&commit, &e) == 0);

@@ -93,7 +93,7 @@ write_checkpoint(struct source *s, const char *save)
 	};
 	struct ckpt_writer *w;
 
-	CHECK(ckpt_begin(save, 0, true, tmp, &e) == 0);
+	CHECK(ckpt_begin(save, 0, tmp, &e) == 0);
 	w = ckpt_writer_new(tmp, 0, &e);
 	for (int i = 0; i < s->count; i++) {
 		const struct param *p = &s->param[i];
@@ -108,6 +108,7 @@ write_checkpoint(struct source *s, const char *save)
 		free(bytes);
 	}
 	CHECK(ckpt_writer_finish(w, &manifest, &e) == 0);
+	c.tmp = tmp;
 	c.manifest = manifest.buf;
 	CHECK(ckpt_commit(&c, &e) == 0);
 	CHECK_STR(e.msg, "");

@@ -259,7 +259,8 @@ commit_job(void *arg)
 		.options = s->options.buf,
 		.state = s->state.buf,
 		.aside = &s->aside,
-		.lock = s->lock };
+		.lock = s->lock,
+		.tmp = s->dir };
 	int rc = 0;
 
 	s->left.msg[0] = '\0';
@@ -288,40 +289,43 @@ reset(struct saver *s)
 
 /* Every rank has ended its job of this phase; rc is this rank's result. True when one failed: the
  * files are removed and the reason is in err on rank 0. When another run owns --save by now, that
- * is the reason, and the other run removes the files. */
+ * is the reason. */
 static bool
 failed(struct saver *s, int rc, struct err *err)
 {
 	*err = s->err;
 	if (!comm_agree(COMM_HERE(s->e->groups.world), rc, err))
 		return false;
-	if (s->e->rank == 0 && lock_check(s->lock, err) == 0 && s->phase == FILES)
-		ckpt_discard(s->dir, s->lock, NULL);
+	if (s->e->rank == 0)
+		lock_check(s->lock, err);
+	if (s->e->rank == 0 && s->phase == FILES)
+		io_remove_tree(s->dir, NULL);
 	reset(s);
 	return true;
 }
 
-/* Rank 0 makes the directory before the others look for it. The copies start after all that is
- * queued, and the next update waits for their end. */
+/* Rank 0 makes the directory and tells the others its name, before they look for it. The copies
+ * start after all that is queued, and the next update waits for their end. */
 static int
 begin_files(struct saver *s, struct err *err)
 {
 	const struct backend *b = s->e->backend;
 	struct copying x = { s, 0 };
 	struct save_walk copy = { s->e, visit_copy, &x };
-	bool first = s->e->rank == 0;
+	struct comm *w = s->e->groups.world;
+	struct tensor name = tensor_1d(s->dir, DTYPE_U8, sizeof s->dir);
 	int rc = 0;
 
 	s->phase = FILES;
-	s->dir[0] = '\0';
-	if (first)
+	if (w->rank == 0)
 		rc = lock_check(s->lock, &s->err) < 0
 		    ? -1
-		    : ckpt_begin(s->c->o.save, s->at.iteration, true, s->dir, &s->err);
+		    : ckpt_begin(s->c->o.save, s->at.iteration, s->dir, &s->err);
 	if (failed(s, rc, err))
 		return -1;
-	if (!first)
-		rc = ckpt_begin(s->c->o.save, s->at.iteration, false, s->dir, &s->err);
+	w->ops->broadcast(COMM_HERE(w), NULL, &(struct comm_broadcast){ name, 0 });
+	if (w->rank != 0)
+		rc = io_mkdir_p(s->dir, &s->err);
 	if (failed(s, rc, err))
 		return -1;
 	if (s->background) {
