@@ -10,8 +10,8 @@
  */
 #include "ckpt/export_impl.h"
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/ckpt/megatron_flat.h"
 #include "lib/ckpt/pickle_write.h"
 

@@ -6,8 +6,8 @@
 #include "ckpt/resized.h"
 #include "ckpt/slab.h"
 #include "lib/base/hash.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/rng.h"
 #include "lib/base/utf8.h"
 

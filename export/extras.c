@@ -2,8 +2,8 @@
 #include "export/extras.h"
 #include "lib/base/hub.h"
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/ckpt/hf_files.h"
 #include "lib/model/family.h"
 

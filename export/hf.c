@@ -7,8 +7,8 @@
  * exists.
  */
 #include "export/hf_impl.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/target.h"
 
 #include <ctype.h>

@@ -7,8 +7,8 @@
  * it.
  */
 #include "export/hf.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/relay.h"
 #include "lib/ckpt/safetensors.h"
 

@@ -5,8 +5,8 @@
  * resumed run accepts with --data-change mask.
  */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "shard/mask_list.h"
 #include "shard/shard.h"
 

@@ -7,8 +7,8 @@
  * over the .bin checks both.
  */
 #include "lib/base/hash.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/data/sums.h"
 #include "shard/shard.h"
 

@@ -4,8 +4,8 @@
  * Written during the run, since every line may be bad; it appears whole at the end, as the datasets
  * do.
  */
-#include "lib/base/target.h"
 #include "lib/base/outfile.h"
+#include "lib/base/target.h"
 #include "tok/errors.h"
 
 #include <string.h>

@@ -5,8 +5,8 @@
  * numbers after it are read with bounds, and the files are checked against them.
  */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "tok/files.h"
 #include "tok/resume.h"
 

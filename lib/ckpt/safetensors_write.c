@@ -6,8 +6,8 @@
  * its name when it is committed. Metadata is {"format": "pt"}, without which transformers refuses
  * to load.
  */
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/str.h"
 #include "lib/base/utf8.h"
 #include "lib/ckpt/safetensors.h"

@@ -3,8 +3,8 @@
 #ifndef DATA_DATASET_IMPL_H
 #define DATA_DATASET_IMPL_H
 
-#include "lib/base/outfile.h"
 #include "lib/base/map.h"
+#include "lib/base/outfile.h"
 #include "lib/data/dataset.h"
 #include "lib/data/sums_write.h"
 

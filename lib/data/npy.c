@@ -6,8 +6,8 @@
  * nesting. Everything else is refused with the reason, so that a file of another program is never
  * misread.
  */
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/data/npy.h"
 
 #include <stdlib.h>

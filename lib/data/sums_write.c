@@ -6,8 +6,8 @@
  * in memory, as the lengths are.
  */
 #include "lib/base/hash.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/data/sums_write.h"
 
 #include <errno.h>

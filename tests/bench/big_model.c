@@ -7,8 +7,8 @@
  * weights. With `states` it is a checkpoint of normal numbers, masters in FP32 and both moments.
  */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/rng.h"
 #include "lib/ckpt/safetensors.h"
 #include "lib/model/family.h"

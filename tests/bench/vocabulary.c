@@ -6,8 +6,8 @@
  * so all are different, and fewer tokens are the first of more. The number of token i is i STEP
  * modulo TOKENS, which must have no common divisor.
  */
-#include "tests/tiny_bpe.h"
 #include "lib/base/outfile.h"
+#include "tests/tiny_bpe.h"
 
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
  * ordinary test */
 #include "lib/base/io.h"
 
-#include <stdio.h>
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

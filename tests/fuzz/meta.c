@@ -1,8 +1,8 @@
 /* meta.c - fuzz target: a params.json, which ends with a NUL, and one file of weights, of
  * torch.save or safetensors, in the form of Meta and Mistral; every parameter that it has is read
  */
-#include "lib/ckpt/source.h"
 #include "lib/base/outfile.h"
+#include "lib/ckpt/source.h"
 #include "tests/fuzz/input.h"
 
 /* Parameters above this are not read: their memory would be the time of a run. */

@@ -1,6 +1,6 @@
 /* notes.c - fuzz target of a dataset's notes: the bytes are PREFIX.json, then PREFIX.xxh */
-#include "shard/shard.h"
 #include "lib/base/outfile.h"
+#include "shard/shard.h"
 #include "tests/fuzz/input.h"
 
 /* Notes that were read are written and read back unchanged. */

@@ -1,8 +1,8 @@
 /* torch_dir.c - fuzz target: any bytes as the only file of a checkpoint in Megatron-LM's torch
  * format; every parameter and state that it has is read, also where something else is wrong, first
  * with the checksums, which no mutation keeps right, and then without */
-#include "lib/ckpt/source.h"
 #include "lib/base/outfile.h"
+#include "lib/ckpt/source.h"
 #include "tests/fuzz/input.h"
 
 /* Parameters above this are not read: their memory would be the time of a run. */

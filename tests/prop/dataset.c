@@ -2,8 +2,8 @@
  * misread; repair makes every dataset that it accepts valid; concatenated pieces are the whole;
  * mapped and read tokens are equal */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/rng.h"
 #include "lib/data/dataset_repair.h"
 #include "shard/shard.h"

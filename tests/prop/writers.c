@@ -12,8 +12,8 @@
  * another run from finishing. The ends are counted by kind.
  */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/lock.h"
+#include "lib/base/outfile.h"
 #include "lib/base/rng.h"
 #include "lib/base/str.h"
 #include "tests/check.h"

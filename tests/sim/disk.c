@@ -1,7 +1,7 @@
 /* disk.c - files and directories in memory, and what is left of them after a loss of power */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "tests/sim/disk.h"
 
 #include <stdlib.h>

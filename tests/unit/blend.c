@@ -1,8 +1,8 @@
 /* blend.c - blends, lists of corpora and samplers against the outputs of Megatron-LM in
  * tests/golden/data */
 #include "lib/base/json.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/data/blend.h"
 #include "lib/data/sampler.h"
 #include "tests/golden_lists.h"

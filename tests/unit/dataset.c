@@ -1,8 +1,8 @@
 /* dataset.c - the .bin/.idx reader against valid and damaged files, and the writer against the
  * reader */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/data/dataset_impl.h"
 #include "lib/data/notes.h"
 #include "tests/check.h"

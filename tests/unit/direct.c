@@ -1,8 +1,8 @@
 /* direct.c - tests of lib/base/direct by way of outfile_open_direct: the bytes of any calls, on a
  * disk and where there is none */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "tests/check.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* family.c - tests of model families: their configs are read, written and refused as they should
  * be, and every parameter has its place in their files */
-#include "lib/base/outfile.h"
 #include "lib/model/family.h"
+#include "lib/base/outfile.h"
 #include "tests/check.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* jsonl.c - tests of tok/jsonl, tok/input and tok/pipeline */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "tests/check.h"
 #include "tests/jsonl_oracle.h"
 #include "tok/files.h"

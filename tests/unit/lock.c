@@ -2,8 +2,8 @@
  * gets it */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/lock.h"
+#include "lib/base/outfile.h"
 #include "lib/base/process.h"
 #include "tests/check.h"
 

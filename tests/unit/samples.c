@@ -1,8 +1,8 @@
 /* samples.c - index maps, samples and splits against the outputs of Megatron-LM in
  * tests/golden/data */
 #include "lib/base/json.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/rng.h"
 #include "tests/golden_data.h"
 #include "tests/map_keys.h"

@@ -1,7 +1,7 @@
 /* source.c - tests of the reader of all formats: the same numbers by any box, in any type */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/source.h"
 #include "tests/check.h"

@@ -1,7 +1,7 @@
 /* svg.c - axes, ticks, labels, the points that curves keep, and charts against golden files */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/rng.h"
 #include "lib/base/svg.h"
 #include "tests/check.h"

@@ -1,7 +1,7 @@
 /* target.c - tests of what may be replaced, of renames that replace nothing, and of temporary files
  * that another process has open */
-#include "lib/base/target.h"
 #include "lib/base/outfile.h"
+#include "lib/base/target.h"
 #include "tests/check.h"
 
 #include <sys/file.h>

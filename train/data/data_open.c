@@ -9,8 +9,8 @@
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/prog.h"
 #include "lib/data/notes.h"
 #include "lib/token/identity.h"

@@ -5,8 +5,8 @@
  * the events of a step are read when the step is over. Calls are grouped by name and work, so that
  * GEMMs of different shapes have rows of their own.
  */
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "train/run/profile.h"
 #include "train/watch/observe.h"
 

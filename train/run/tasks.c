@@ -8,8 +8,8 @@
  * depend on who held which.
  */
 #include "lib/base/int64.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/prog.h"
 #include "train/run/tasks.h"
 #include "train/step/pipeline.h"

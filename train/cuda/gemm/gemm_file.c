@@ -7,8 +7,8 @@
  * any time. It is written whole, and a damaged file counts as missing.
  */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "train/cuda/gemm/gemm.h"
 
 #include <ctype.h>
