@@ -149,13 +149,10 @@ clear(const struct place *p, struct err *e)
 		struct str path = { 0 };
 
 		str_addf(&path, "%s/%s", p->dst, de->d_name);
-		if (lock_check(p->lock, e) < 0)
-			rc = -1;
-		else if (!strcmp(de->d_name, CHAT_TEMPLATES))
-			rc = io_remove_tree(path.buf, e);
-		else if (de->d_name[0] != '.' && strcmp(de->d_name, "lock") &&
-		    unlink(path.buf) < 0 && errno != ENOENT)
-			rc = err_sys(e, "replace", path.buf);
+		if (!strcmp(de->d_name, CHAT_TEMPLATES))
+			rc = lock_check(p->lock, e) < 0 ? -1 : io_remove_tree(path.buf, e);
+		else if (de->d_name[0] != '.' && strcmp(de->d_name, "lock"))
+			rc = lock_unlink(p->lock, path.buf, e);
 		str_release(&path);
 	}
 	if (d)

@@ -212,20 +212,22 @@ piece_name(const struct split_config *c, int64_t i, struct str *name)
 	return name->buf;
 }
 
-/* Removes a piece that this run made. */
-static void
-remove_piece(const char *piece)
+/* Removes a piece that this run made, and holds the lock for. */
+static int
+remove_piece(const char *piece, struct lock *lock)
 {
 	static const char *const suffix[] = { ".idx", ".bin", ".sum", ".json", "_mask.idx",
 		"_mask.bin", "_mask.sum" };
 	struct str path = { 0 };
+	int rc = 0;
 
-	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
+	for (size_t i = 0; i < sizeof suffix / sizeof *suffix && rc == 0; i++) {
 		str_clear(&path);
 		str_addf(&path, "%s%s", piece, suffix[i]);
-		unlink(path.buf);
+		rc = lock_unlink(lock, path.buf, NULL);
 	}
 	str_release(&path);
+	return rc;
 }
 
 /* What all pieces have in common. */
@@ -315,8 +317,8 @@ write_pieces(struct whole *x, const struct cuts *cuts, FILE *out, struct err *e)
 		    (long long)p.sequences, (long long)p.tokens);
 		made += rc == 0;
 	}
-	while (rc < 0 && made > 0 && lock_check(x->lock, NULL) == 0)
-		remove_piece(piece_name(c, --made, &name));
+	while (rc < 0 && made > 0 && remove_piece(piece_name(c, --made, &name), x->lock) == 0)
+		;
 	if (rc == 0)
 		fprintf(out, "dataset\tdocuments\tsequences\ttokens\n%s", rows.buf);
 	notes_release(&x->notes);

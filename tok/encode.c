@@ -505,6 +505,7 @@ commit(struct encode *x, struct err *e)
 {
 	struct sidecar s = { x->c, x->tokenizer[0], &x->files, x->input, &x->counts, x->eod,
 		x->plan.bos };
+	int rc = 0;
 
 	if (x->chat && x->counts.key[0].tokens && !x->counts.key[0].trained)
 		return err_set(e,
@@ -519,10 +520,10 @@ commit(struct encode *x, struct err *e)
 	if (x->c->output_prefix) {
 		char *path = resume_path(x->c->output_prefix);
 
-		remove(path);
+		rc = lock_unlink(output_lock(x->output), path, e);
 		free(path);
 	}
-	return 0;
+	return rc;
 }
 
 /* Counting is the same without writers. -1 with the first bad line of the input, or what could not

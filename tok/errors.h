@@ -17,11 +17,10 @@ struct error_row {
 	const char *why;
 };
 
-/* resume: under a name that a later run finds, keeping the first `keep` bytes, which others may
- * have open. */
+/* resume: under a name that a later run finds, keeping the first `keep` bytes. */
 struct error_start {
 	bool resume;
-	struct lock *lock; /* of the name */
+	struct lock *lock; /* of the output: an error if it is lost before the file changes */
 	int64_t keep;
 };
 

@@ -6,8 +6,8 @@
  */
 #include "lib/base/cli.h"
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/target.h"
 #include "lib/data/dataset.h"
 #include "tok/output.h"
@@ -179,11 +179,11 @@ output_close(struct output *o, bool keep)
 		if (o->writer[k])
 			dataset_abort(o->writer[k]);
 		if (o->writer[k] && o->c->resume && !keep)
-			dataset_drop_parts(o->name[k]);
+			keep = dataset_drop_parts(o->name[k], o->lock[k], NULL) < 0;
 		lock_release(o->lock[k]);
 		free(o->name[k]);
 	}
-	if (keep && o->c->resume)
+	if (o->c->resume && (keep || lock_check(o->own, NULL) < 0))
 		outfile_leave(&o->errors);
 	else
 		outfile_abort(&o->errors);
@@ -272,14 +272,12 @@ output_commit(struct output *o, const struct sidecar *notes, struct err *e)
 		return -1;
 	for (int k = 0; k < o->num_keys; k++)
 		if (commit_key(o, k, notes, e) < 0) {
-			if (k == 0 && o->error_path && !o->c->resume &&
-			    lock_check(o->own, NULL) == 0)
-				unlink(o->error_path);
+			if (k == 0 && o->error_path && !o->c->resume)
+				lock_unlink(o->own, o->error_path, NULL);
 			return -1;
 		}
-	if (lock_check(o->own, e) < 0)
-		return -1;
 	for (int k = 0; k < o->num_keys && (o->c->resume || o->c->force); k++)
-		dataset_drop_parts(o->name[k]);
-	return 0;
+		if (dataset_drop_parts(o->name[k], o->lock[k], e) < 0)
+			return -1;
+	return lock_check(o->own, e);
 }

@@ -38,7 +38,7 @@ char *resume_path(const char *prefix);
 /* The lines that must not change between two runs. */
 void resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_t eod,
     const struct input_list *files, struct str *out);
-/* lock: of the name. */
+/* lock: of the output, an error if it is lost before the name changes. */
 int resume_write(const char *path, const struct str *what, const struct resume_state *s,
     const struct encode_counts *n, struct lock *lock, struct err *e);
 /* 1 with state and counts filled, 0 when there is no such file, -1 when it belongs to another

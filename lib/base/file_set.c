@@ -62,7 +62,7 @@ sweep(struct file_set *s, const char *path)
 	}
 	pthread_mutex_unlock(&s->lock);
 	if (!known)
-		temp_sweep(dir, TEMP_OF_DEAD);
+		temp_sweep(dir);
 	free(dir);
 }
 

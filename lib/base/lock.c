@@ -296,6 +296,14 @@ lock_check(struct lock *l, struct err *e)
 	return lock_lost(l) ? why_lost(l, e) : 0;
 }
 
+int
+lock_unlink(struct lock *l, const char *path, struct err *e)
+{
+	if (lock_check(l, e) < 0)
+		return -1;
+	return unlink(path) < 0 && errno != ENOENT ? err_sys(e, "remove", path) : 0;
+}
+
 bool
 lock_lost(const struct lock *l)
 {

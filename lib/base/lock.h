@@ -42,6 +42,10 @@ struct lock *lock_claim(const char *path, const struct lock_terms *how, struct e
 /* Reads the file: -1 with the reason when it no longer belongs to this holder. A file that cannot
  * be read now counts as unchanged. Any thread may call it; NULL gives 0. */
 int lock_check(struct lock *l, struct err *e);
+/* Removes a file that belongs to this holder, and may be missing: where large ones are removed, or
+ * many, each may take long, so that the lock is looked at before each. -1 with the reason, also
+ * when the lock is lost; l NULL: none is looked at. */
+int lock_unlink(struct lock *l, const char *path, struct err *e);
 /* The result of the last check, without another one; false for NULL. */
 bool lock_lost(const struct lock *l);
 /* Whether another holder had left the lock; false for NULL. */

@@ -129,6 +129,9 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared, s
 		if (copy < 0)
 			return -1;
 		fd = copy;
+	} else if (lock_check(lock, e) < 0) {
+		close(fd);
+		return -1;
 	}
 	o->fd = fd;
 	o->f = fdopen(fd, "rb+");

@@ -31,7 +31,8 @@ int outfile_open(struct outfile *o, const char *path, struct err *e);
 /* The same for a program that copies large files: its bytes pass by the file cache where that is
  * good (direct.h). Only for writing from the start to the end. */
 int outfile_open_direct(struct outfile *o, const char *path, struct err *e);
-int outfile_commit(struct outfile *o, struct err *e); /* on failure the temporary file is removed */
+/* On failure the temporary file is removed, unless a later run may continue it. */
+int outfile_commit(struct outfile *o, struct err *e);
 /* The first part of it: the file is on disk under o->tmp, and the caller renames it. */
 int outfile_finish(struct outfile *o, struct err *e);
 void outfile_abort(struct outfile *o);
@@ -41,7 +42,8 @@ void outfile_begin_sync(struct outfile *o, uint64_t from, uint64_t bytes);
 /* For a program that continues after a stop: the temporary name is PATH.part in every process. The
  * first `keep` bytes of such a file are kept; fewer are an error. keep 0 starts over. shared:
  * another process may still have it open; then, and when one of this host has, a copy replaces the
- * file. lock: of the name, looked at before it changes; NULL: none. */
+ * file. lock: of who may write under the name, an error if it is lost before the file changes;
+ * NULL: none. */
 int outfile_resume(struct outfile *o, const char *path, int64_t keep, bool shared,
     struct lock *lock, struct err *e);
 /* Syncs everything written so far; *bytes is its size. A writer that was stopped while it opened

@@ -10,7 +10,7 @@
  * one: until that is on the disk, a loss of power would bring back the first name, without
  * files. */
 void
-temp_sweep(const char *dir, enum temp_owner whose)
+temp_sweep(const char *dir)
 {
 	struct str path = { 0 };
 	struct dirent *de;
@@ -18,7 +18,7 @@ temp_sweep(const char *dir, enum temp_owner whose)
 	bool synced = false;
 
 	while (d && (de = readdir(d))) {
-		if (!temp_is_leaving(de->d_name, whose))
+		if (!temp_is_leaving(de->d_name, TEMP_OF_DEAD))
 			continue;
 		synced = synced || io_fsync_dir(dir, NULL) == 0;
 		if (!synced)
@@ -37,6 +37,6 @@ temp_sweep_beside(const char *path)
 {
 	char *dir = io_parent(path);
 
-	temp_sweep(dir, TEMP_OF_DEAD);
+	temp_sweep(dir);
 	free(dir);
 }

@@ -4,10 +4,10 @@
 
 #include "lib/base/temp.h"
 
-/* Removes temporary files and directories from dir, after the names in dir are on the disk; errors
- * are ignored. */
-void temp_sweep(const char *dir, enum temp_owner whose);
-/* The same for those of dead processes, in the directory of path. */
+/* Removes the temporary files and directories of ended processes of this host from dir, after the
+ * names in dir are on the disk; errors are ignored. */
+void temp_sweep(const char *dir);
+/* The same in the directory of path. */
 void temp_sweep_beside(const char *path);
 
 #endif

@@ -80,9 +80,9 @@ int ckpt_verify_file(struct ckpt *c, int file, struct err *e);
 /* --- writing: each process its own pieces file, one process the rest -------------------------- */
 struct ckpt_writer;
 
-/* Creates a temporary directory for iteration `iteration` under save, by a name that is told to the
- * processes that write into it, in out. It is of this run alone: another one, which holds the lock
- * later or has lost it, never writes there. The lock's next holder removes what is left of it. */
+/* Creates a temporary directory for iteration `iteration` under save, with a name that no other run
+ * has: its path in out, which the caller tells its other processes. Another run never writes there;
+ * the lock's next holder removes what is left of it. */
 int ckpt_begin(const char *save, int64_t iteration, char out[IO_PATH], struct err *e);
 /* Makes the directory of a save, unless it is there; -1 when it cannot be written. */
 int ckpt_make_save(const char *save, struct err *e);

@@ -40,11 +40,11 @@ bool ckpt_has_entry(const char *dir, const char *prefix, const char *suffix);
  * been cut off.
  */
 int ckpt_find_dir(const char *dir, char out[IO_PATH], struct err *e);
-/* Removes a directory of save, which may be missing, by way of a name of its own: half removed it
- * never looks like a checkpoint, also after a loss of power, and who is stopped meanwhile, and
- * loses the lock, removes nothing that its successor has under the first name. -1 when the lock is
- * lost. */
-int ckpt_remove_dir(const char *save, const char *dir, struct lock *lock, struct err *e);
+/* Removes a directory or a file of save, which may be missing. It gets a temporary name first, and
+ * that is put on disk: half removed it never looks like a checkpoint, also after a loss of power. A
+ * process that is stopped meanwhile, and loses the lock, removes nothing that its successor has
+ * under the first name. -1 with a reason, also when the lock is lost before. */
+int ckpt_remove(const char *save, const char *path, struct lock *lock, struct err *e);
 /* Renames a checkpoint, or whatever has its name, to iter_0000500.aside-1 and so on. */
 int ckpt_move_aside(const char *save, int64_t iteration, char to[IO_PATH], struct err *e);
 /* Readers see the old number or the new one, unless the lock of save is lost. */

@@ -71,7 +71,7 @@ ckpt_set_aside(
 	return rc < 0 ? -1 : n > stay ? n - stay : 0;
 }
 
-/* Links to other places stay. */
+/* Removes a checkpoint; a link to another place stays. */
 static int
 drop(const char *save, int64_t iteration, struct lock *lock, struct err *e)
 {
@@ -81,7 +81,7 @@ drop(const char *save, int64_t iteration, struct lock *lock, struct err *e)
 	ckpt_iter_dir(save, iteration, dir);
 	if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
 		return 0;
-	return ckpt_remove_dir(save, dir, lock, e);
+	return ckpt_remove(save, dir, lock, e);
 }
 
 static bool

@@ -10,7 +10,6 @@
 #include "lib/base/io.h"
 #include "lib/base/outfile.h"
 #include "lib/base/temp.h"
-#include "lib/base/temp_sweep.h"
 #include "lib/ckpt/ckpt_impl.h"
 #include "lib/ckpt/safetensors.h"
 
@@ -57,12 +56,12 @@ old_dir(const char *save, int64_t iteration, char out[IO_PATH], struct err *e)
 }
 
 int
-ckpt_remove_dir(const char *save, const char *dir, struct lock *lock, struct err *e)
+ckpt_remove(const char *save, const char *path, struct lock *lock, struct err *e)
 {
-	char *own = temp_name(dir);
+	char *own = temp_name(path);
 	int rc = lock_check(lock, e);
 
-	if (rc == 0 && rename(dir, own) < 0)
+	if (rc == 0 && rename(path, own) < 0)
 		rc = errno == ENOENT ? 0 : err_sys(e, "rename to", own);
 	else if (rc == 0 && (rc = io_fsync_dir(save, e)) == 0)
 		rc = io_remove_tree(own, e);
@@ -82,36 +81,76 @@ ckpt_begin(const char *save, int64_t iteration, char out[IO_PATH], struct err *e
 	n = snprintf(out, IO_PATH, "%s", own);
 	free(own);
 	str_release(&dir);
-	return n < IO_PATH ? io_mkdir_p(out, e) : err_set(e, "path too long: '%.60s...'", save);
+	if (n >= IO_PATH) {
+		out[0] = '\0';
+		return err_set(e, "path too long: '%.60s...'", save);
+	}
+	return io_mkdir_p(out, e);
+}
+
+/* The iteration N of a name .iter_N.SUFFIX, or -1. */
+static int64_t
+hidden_iteration(const char *name)
+{
+	long long iteration;
+
+	return sscanf(name, ".iter_%lld.", &iteration) == 1 && iteration >= 0 ? iteration : -1;
+}
+
+/* A crash between the two renames of put_in_place leaves the only copies of a checkpoint under
+ * hidden names. Says how to have it back, when name is that of the older one. */
+static bool
+is_only_copy(const char *save, const char *name, void (*say)(const char *line))
+{
+	int64_t iteration = hidden_iteration(name);
+	char old[IO_PATH], dir[IO_PATH];
+	struct str line = { 0 };
+
+	if (iteration < 0 || old_dir(save, iteration, old, NULL) < 0 || io_there(old, NULL) == 0)
+		return false;
+	ckpt_iter_dir(save, iteration, dir);
+	if (io_exists(dir))
+		return false;
+	if (!strcmp(old + strlen(save) + 1, name)) {
+		str_addf(&line,
+		    "'%s' is a checkpoint whose replacement was interrupted: rename it to '%s', or "
+		    "remove it",
+		    old, dir);
+		say(line.buf);
+		str_release(&line);
+	}
+	return true;
+}
+
+/* Whether an interrupted save may have left a file or a directory of this name. One of an earlier
+ * version had .tmp alone after the iteration. */
+static bool
+is_left(const char *name)
+{
+	const char *end = strrchr(name, '.');
+
+	return hidden_iteration(name) < 0 ? temp_is_leaving(name, TEMP_OF_ANYBODY)
+					  : !strcmp(end, ".old") || !strcmp(end, ".tmp");
 }
 
 /* Removes what interrupted saves left, also temporary files of trackers and locks; never a part of
- * a checkpoint. A crash between the two renames of put_in_place leaves the only copies under hidden
- * names; all of them stay then. */
+ * a checkpoint. */
 static void
-sweep(const char *save, struct lock *lock)
+sweep(const char *save, struct lock *lock, void (*say)(const char *line))
 {
 	DIR *d = opendir(save);
+	struct str path = { 0 };
 	struct dirent *de;
-	bool only = false;
 
 	while (d && (de = readdir(d))) {
-		char old[IO_PATH], dir[IO_PATH];
-		long long iteration;
-
-		if (sscanf(de->d_name, ".iter_%lld.", &iteration) != 1 || iteration < 0 ||
-		    old_dir(save, iteration, old, NULL) < 0 || io_there(old, NULL) == 0)
-			continue;
-		ckpt_iter_dir(save, iteration, dir);
-		if (!io_exists(dir))
-			only = true;
-		else if (ckpt_remove_dir(save, old, lock, NULL) < 0)
-			break;
+		str_clear(&path);
+		str_addf(&path, "%s/%s", save, de->d_name);
+		if (is_left(de->d_name) && !is_only_copy(save, de->d_name, say))
+			ckpt_remove(save, path.buf, lock, NULL);
 	}
 	if (d)
 		closedir(d);
-	if (!only && lock_check(lock, NULL) == 0)
-		temp_sweep(save, TEMP_OF_ANYBODY);
+	str_release(&path);
 }
 
 /* The longest path that a save makes is the temporary name of a file of pieces. */
@@ -158,7 +197,7 @@ ckpt_claim(const char *save, const struct lock_terms *how, struct err *e)
 	ckpt_join(path, save, "lock");
 	lock = lock_claim(path, how, e);
 	if (lock)
-		sweep(save, lock);
+		sweep(save, lock, how->say);
 	return lock;
 }
 
@@ -365,7 +404,7 @@ put_in_place(const struct commit_paths *p, const struct ckpt_commit *c, struct e
 		return err_sys(e, "rename to", p->dir);
 	if (renameat2(AT_FDCWD, p->tmp, AT_FDCWD, p->dir, RENAME_EXCHANGE) == 0)
 		return 0;
-	if (ckpt_remove_dir(c->save, p->old, c->lock, e) < 0)
+	if (ckpt_remove(c->save, p->old, c->lock, e) < 0 || lock_check(c->lock, e) < 0)
 		return -1;
 	if (rename(p->dir, p->old) < 0)
 		return err_sys(e, "rename to", p->old);
@@ -436,7 +475,7 @@ ckpt_publish(const struct ckpt_commit *c, struct err *e)
 		return -1;
 	/* Removing the replaced directory may fail; the new checkpoint is complete all the same. */
 	io_remove_tree(p.tmp, NULL);
-	ckpt_remove_dir(c->save, p.old, c->lock, NULL);
+	ckpt_remove(c->save, p.old, c->lock, NULL);
 	return 0;
 }
 

@@ -174,7 +174,7 @@ int dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err
 /* 1 when the commit of such a writer, after this mark, was completed, else 0; -1 with the reason
  * when its files cannot be looked at. */
 int dataset_was_committed(const char *prefix, const struct dataset_mark *mark, struct err *e);
-/* Removes the temporary files; missing ones are not an error. */
-void dataset_drop_parts(const char *prefix);
+/* Removes the temporary files, which may be missing; lock: as of dataset_writer_resume. */
+int dataset_drop_parts(const char *prefix, struct lock *lock, struct err *e);
 
 #endif

@@ -10,10 +10,10 @@
  * has left.
  */
 #include "lib/base/hash.h"
-#include "lib/base/outfile.h"
 #include "lib/base/json.h"
 #include "lib/base/lock.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/target.h"
 #include "lib/data/dataset_impl.h"
 
@@ -54,10 +54,15 @@ remove_one(const char *prefix, const char *suffix, struct err *e)
 	return rc;
 }
 
+/* It is of who holds the lock, and may be large. */
 static int
-drop(const char *prefix, const char *suffix, struct err *e)
+drop(const char *prefix, const char *suffix, struct lock *lock, struct err *e)
 {
-	return remove_one(prefix, suffix, e) < 0 ? -1 : 0;
+	char *path = dataset_path(prefix, suffix);
+	int rc = lock_unlink(lock, path, e);
+
+	free(path);
+	return rc;
 }
 
 /* Renames PREFIX.x.new to PREFIX.x; fresh: only when that name is free. */
@@ -207,8 +212,12 @@ stage_all(const struct dataset_writer *w, const struct ready *r, bool tokens, st
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof row / sizeof *row && rc == 0; i++)
-		rc = row[i].tmp ? stage(w->prefix, row[i].suffix, row[i].tmp, e)
-				: drop(w->prefix, row[i].suffix, e);
+		if (!row[i].tmp)
+			rc = drop(w->prefix, row[i].suffix, w->lock, e);
+		else
+			rc = lock_check(w->lock, e) < 0
+			    ? -1
+			    : stage(w->prefix, row[i].suffix, row[i].tmp, e);
 	if (rc < 0 || io_sync_parent(w->prefix, e) < 0 || lock_check(w->lock, e) < 0 ||
 	    stage(w->prefix, ".idx.new", r->idx->tmp, e) < 0 || io_sync_parent(w->prefix, e) < 0)
 		return -1;
@@ -219,11 +228,15 @@ stage_all(const struct dataset_writer *w, const struct ready *r, bool tokens, st
 static int
 withdraw_tokens(const struct dataset_writer *w)
 {
-	char *next = dataset_path(w->prefix, ".bin.new");
-	int rc = w->keep ? rename(next, w->bin.tmp) : drop(w->prefix, ".bin.new", NULL);
+	char *next;
+	int rc;
 
-	if (rc < 0 && w->keep && errno == ENOENT)
-		rc = 0;
+	if (!w->keep)
+		return drop(w->prefix, ".bin.new", w->lock, NULL);
+	if (lock_check(w->lock, NULL) < 0)
+		return -1;
+	next = dataset_path(w->prefix, ".bin.new");
+	rc = rename(next, w->bin.tmp) < 0 && errno != ENOENT ? -1 : 0;
 	free(next);
 	return rc;
 }
@@ -246,9 +259,9 @@ unsettle(const char *prefix, const char *suffix)
 
 /* Undoes settle_all, in the other order, and takes the index away, on disk. A loss of power leaves
  * all that the next writer needs to finish it, or no index: never tokens alone under their own
- * name, which would be taken for a foreign file. */
+ * name, which would be taken for a foreign file. After a sync all may be of another writer. */
 static int
-unsettle_all(const char *prefix, bool tokens)
+unsettle_all(const char *prefix, struct lock *lock, bool tokens)
 {
 	int rc = tokens ? there(prefix, ".bin.new", NULL) : 1;
 
@@ -258,9 +271,9 @@ unsettle_all(const char *prefix, bool tokens)
 		if (rc == 0)
 			rc = io_sync_parent(prefix, NULL);
 		if (rc == 0)
-			rc = unsettle(prefix, ".bin");
+			rc = lock_check(lock, NULL) < 0 ? -1 : unsettle(prefix, ".bin");
 	}
-	if (rc < 0 || io_sync_parent(prefix, NULL) < 0 || drop(prefix, ".idx.new", NULL) < 0)
+	if (rc < 0 || io_sync_parent(prefix, NULL) < 0 || drop(prefix, ".idx.new", lock, NULL) < 0)
 		return -1;
 	(void)io_sync_parent(prefix, NULL);
 	return 0;
@@ -272,16 +285,15 @@ unsettle_all(const char *prefix, bool tokens)
 static void
 withdraw(const struct dataset_writer *w, bool tokens, bool staged)
 {
-	const char *p = w->prefix;
+	static const char *const rest[] = { ".json.new", ".sum.new", "_mask.sum.new",
+		"_mask.idx.new", ".idx.new" };
 
-	if ((staged && unsettle_all(p, tokens) < 0) || (tokens && withdraw_tokens(w) < 0) ||
-	    (w->mask && withdraw_tokens(w->mask) < 0))
+	if (lock_check(w->lock, NULL) < 0 ||
+	    (staged && unsettle_all(w->prefix, w->lock, tokens) < 0) ||
+	    (tokens && withdraw_tokens(w) < 0) || (w->mask && withdraw_tokens(w->mask) < 0))
 		return;
-	drop(p, ".json.new", NULL);
-	drop(p, ".sum.new", NULL);
-	drop(p, "_mask.sum.new", NULL);
-	drop(p, "_mask.idx.new", NULL);
-	drop(p, ".idx.new", NULL);
+	for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+		drop(w->prefix, rest[i], w->lock, NULL);
 }
 
 /* For an index alone, whose older one is damaged: it and the notes are no links. */
@@ -321,7 +333,7 @@ replace(struct dataset_writer *w, const struct ready *r, bool tokens, struct err
 	staged = rc == 0;
 	if (staged)
 		rc = settle_all(w->prefix, w->fresh && tokens, w->lock, &counts, e);
-	if (rc < 0 && lock_check(w->lock, NULL) == 0 && !counts)
+	if (rc < 0 && !counts)
 		withdraw(w, tokens, staged);
 	return rc;
 }
@@ -486,6 +498,8 @@ static const struct {
 	{ ".sum", "is not the checksums of tokens", is_sums },
 	{ "_mask.bin", "has no index of a mask beside it", is_mask },
 	{ "_mask.idx", "is not the index of a mask", is_mask },
+	{ "_mask.xxh", "is not the checksums of a mask", is_checksums },
+	{ "_mask.sum", "is not the checksums of a mask", is_sums },
 };
 
 int

@@ -274,10 +274,8 @@ cut_bin(const struct dataset *d, uint64_t bytes, struct lock *lock, struct err *
 		rc = err_sys(e, "cut", d->bin_path);
 	if (fd >= 0)
 		close(fd);
-	if (lock_check(lock, rc == 0 ? e : NULL) < 0)
+	if (lock_unlink(lock, sums, rc == 0 ? e : NULL) < 0)
 		rc = -1;
-	else
-		unlink(sums);
 	free(sums);
 	return rc < 0 ? -1 : sums_cut(d->prefix, bytes, lock, e);
 }

@@ -6,8 +6,8 @@
  * dataset_drop_parts removes them, so that an interrupted commit can be repeated. A mask has such
  * files of its own, as many tokens as bytes of it.
  */
-#include "lib/data/dataset_impl.h"
 #include "lib/base/outfile.h"
+#include "lib/data/dataset_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -69,6 +69,7 @@ dataset_writer_resume(const char *prefix, enum dtype t, const struct dataset_mar
 	from = from ? from : &none;
 	w = dataset_writer_bare(prefix, t);
 	w->keep = true;
+	w->lock = lock;
 	w->sequences = from->sequences;
 	w->boundaries = from->documents;
 	blocks = from->bin_bytes / SUMS_BLOCK;
@@ -94,7 +95,7 @@ static int
 sync_spill(const struct dataset_writer *w, FILE **f, const char *suffix, struct err *e)
 {
 	char *part = dataset_path(w->prefix, suffix);
-	int rc = outfile_sync_part(f, part, w->bin.lock, e);
+	int rc = outfile_sync_part(f, part, w->lock, e);
 
 	free(part);
 	return rc;
@@ -142,17 +143,20 @@ dataset_was_committed(const char *prefix, const struct dataset_mark *mark, struc
 }
 
 /* After a commit, or when no run will continue. */
-void
-dataset_drop_parts(const char *prefix)
+int
+dataset_drop_parts(const char *prefix, struct lock *lock, struct err *e)
 {
 	static const char *const suffix[] = { ".bin.part", ".lengths.part", ".documents.part",
 		".sums.part", "_mask.bin.part", "_mask.lengths.part", "_mask.documents.part",
 		"_mask.sums.part" };
 
-	for (int i = 0; i < 8; i++) {
+	int rc = 0;
+
+	for (int i = 0; i < 8 && rc == 0; i++) {
 		char *path = dataset_path(prefix, suffix[i]);
 
-		unlink(path);
+		rc = lock_unlink(lock, path, e);
 		free(path);
 	}
+	return rc;
 }

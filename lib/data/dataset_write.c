@@ -402,7 +402,10 @@ dataset_writer_add_mask(struct dataset_writer *w, struct lock *lock, struct err 
 	w->mask = w->keep ? dataset_writer_resume(prefix, DTYPE_U8, &mark, lock, e)
 			  : dataset_writer_new(prefix, DTYPE_U8, e);
 	free(prefix);
-	return w->mask ? 0 : -1;
+	if (!w->mask)
+		return -1;
+	w->mask->lock = lock;
+	return 0;
 }
 
 const char *

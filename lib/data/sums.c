@@ -13,9 +13,9 @@
  * Sums are loaded with memcpy from the map: a terabyte has 8 MB of them.
  */
 #include "lib/base/hash.h"
-#include "lib/base/outfile.h"
 #include "lib/base/map.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/base/rng.h"
 #include "lib/data/dataset_impl.h"
 #include "lib/data/sums.h"
@@ -269,7 +269,7 @@ renew(const struct sums *s, const char *prefix, int bin, uint64_t bin_bytes, str
 		rc = sums_begin(&w, kept, bin, bin_bytes, e);
 	if (rc == 0)
 		rc = sums_write(&w, &out, s->path, hash_xxh3(map.base, map.size), e);
-	out.lock = lock;
+	out.lock = lock; /* sums_write has opened it without one */
 	if (rc == 0)
 		rc = outfile_commit(&out, e);
 	outfile_abort(&out);
@@ -293,8 +293,8 @@ sums_cut(const char *prefix, uint64_t bin_bytes, struct lock *lock, struct err *
 	if (found == 1 && s->bin_bytes >= bin_bytes) {
 		fd = open(bin, O_RDONLY | O_CLOEXEC);
 		rc = fd < 0 ? err_sys(e, "open", bin) : renew(s, prefix, fd, bin_bytes, lock, e);
-	} else if (found != 0 && unlink(path) < 0) {
-		rc = err_sys(e, "remove", path);
+	} else if (found != 0) {
+		rc = lock_unlink(lock, path, e);
 	}
 	if (fd >= 0)
 		close(fd);

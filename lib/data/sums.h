@@ -47,7 +47,8 @@ int sums_fingerprint(const struct dataset *d, uint64_t index, const struct sums 
 bool sums_same(const char *a, const char *b);
 
 /* After the .bin was cut to this many bytes and the .idx replaced: PREFIX.sum keeps the sums of the
- * whole blocks, and gets that of the last one. It is removed where it does not cover the bytes. */
+ * whole blocks, and gets that of the last one. It is removed where it does not cover the bytes. An
+ * error when the lock of the dataset is lost before its name changes. */
 int sums_cut(const char *prefix, uint64_t bin_bytes, struct lock *lock, struct err *e);
 
 #endif

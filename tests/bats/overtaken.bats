@@ -28,11 +28,11 @@ lose()
 	done
 }
 
-# stopped ATTEMPT CALL N COMMAND...: the job's process $pid is stopped before its Nth such call; false
-# when it makes fewer
+# stopped ATTEMPT CALL N COMMAND...: the job's process $pid is stopped before its Nth such call, or
+# after it, if $when says signal-after; false when it makes fewer
 stopped()
 {
-	local attempt=$1 fault="$2 $3 signal 19" state=
+	local attempt=$1 fault="$2 $3 ${when:-signal} 19" state=
 	shift 3
 	FAULT_ROOT=$PWD FAULT=$fault LD_PRELOAD=$B/tests/faults/shim.so SLURM_JOB_ID=7 \
 		SLURM_RESTART_COUNT=$attempt "$@" >"out$attempt" 2>&1 3>&- &
@@ -57,13 +57,13 @@ overtaken()
 }
 
 # harmless CALL FROM: wherever it is stopped from the call of that number on, what a successor has
-# finished stays; one that does not finish says so
+# finished stays, and nothing under a temporary name; one that does not finish says so
 harmless()
 {
 	local n=$2 done=0
 	locks_are_seen
 	while overtaken "$1" $n; do
-		if [ $finished = yes ] && ! cmp before after; then
+		if [ $finished = yes ] && { ! cmp before after || find C -name '.*.tmp' | grep .; }; then
 			echo "stopped before $1 $n:"
 			diff before after || cat out0 out1
 			return 1
@@ -148,6 +148,45 @@ datasets()
 	done
 }
 
+# continued: the program $1, which was stopped, wakes up beside $2, which is killed then; what the
+# second has begun can be finished
+continued()
+{
+	kill -CONT "$1"
+	wait "$1" || true
+	kill -KILL "$2"
+	wait "$2" || true
+	[ -e C/d.resume ]
+	SLURM_JOB_ID=7 SLURM_RESTART_COUNT=3 mtok -q -o C/d $null --resume many.jsonl
+}
+
+@test "mtok --resume: one that fails, or has ended, removes no parts and no state of its successor" {
+	datasets
+	locks_are_seen
+	for _ in $(seq 200); do cat a.jsonl; done >many.jsonl
+	{ cat b.jsonl; echo '{'; } >bad.jsonl
+	set -- mtok -o C/d $null --resume --resume-interval 0.0001
+	n=1
+	while rm -rf C && mkdir C && when=signal-after stopped 0 unlink $n "$@" bad.jsonl; do
+		lose $pid
+		woken=$pid
+		stopped 1 fsync 30 "$@" many.jsonl
+		continued $woken $pid
+		n=$((n + 1))
+	done
+	[ $n -gt 8 ]
+	n=1
+	while rm -rf C && mkdir C && when=signal-after stopped 0 unlink $n "$@" a.jsonl; do
+		lose $pid
+		woken=$pid
+		SLURM_JOB_ID=7 SLURM_RESTART_COUNT=1 "$@" a.jsonl || [ -e C/d_text_document.idx ]
+		stopped 2 fsync 60 "$@" --force many.jsonl
+		continued $woken $pid
+		n=$((n + 1))
+	done
+	[ $n -gt 8 ]
+}
+
 @test "mshard mask: another mask, and another dataset" {
 	datasets
 	prepare() { mshard cat -o C/d a; }
@@ -176,6 +215,9 @@ datasets()
 	first=(mshard split --force -o C/p --proportion 1,1,1 a)
 	second=(mshard split --force -o C/p --proportion 2,1,1 b)
 	harmless fsync 2
+	prepare() { mkdir C/p_00002.lock; }
+	second=(sh -c 'rmdir C/p_00002.lock && mshard split --force -o C/p --proportion 2,1,1 b')
+	when=signal-after harmless unlink 28
 }
 
 @test "mckpt and mtrain: checkpoints, the tracker, what is retained, and what replaces a checkpoint" {
@@ -188,6 +230,9 @@ datasets()
 	first=(mtrain -q $tiny --save C/S --load C/S --train-iters 4 --save-retain-interval 4)
 	second=(mtrain -q $tiny --save C/S --load C/S --train-iters 8 --seed 2)
 	harmless fsync 14
+	first=(mtrain -q $tiny --save C/S --train-iters 4 --metrics-file C/m.jsonl)
+	second=("${first[@]}" --seed 2)
+	harmless mkdir 4
 }
 
 @test "mckpt export: files that both write, and those of the checkpoint that both replace" {

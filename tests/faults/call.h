@@ -34,12 +34,13 @@ static const char *const call_names[CALL_COUNT] = { CALLS(CALL_NAME) "change" };
 
 /*
  * fail: this one call, with an errno; fail-on: this and every later one; signal: a signal before
- * the call is made; limit: from before it on no file grows beyond so many bytes (not from the
- * start, or MPI's own files could not be made).
+ * the call is made; signal-after: one when it was made; limit: from before it on no file grows
+ * beyond so many bytes (not from the start, or MPI's own files could not be made).
  */
 #define ACTION_FAIL "fail"
 #define ACTION_FAIL_ON "fail-on"
 #define ACTION_SIGNAL "signal"
+#define ACTION_SIGNAL_AFTER "signal-after"
 #define ACTION_LIMIT "limit"
 
 #endif

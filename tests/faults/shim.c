@@ -43,7 +43,7 @@ static struct {
 	/* the fault */
 	enum call call;
 	long nth, argument, count;
-	enum { FAIL, FAIL_ON, SIGNAL, LIMIT, ACTIONS } action;
+	enum { FAIL, FAIL_ON, SIGNAL, SIGNAL_AFTER, LIMIT, ACTIONS } action;
 	bool here;
 	const char *struck;
 	struct {
@@ -57,7 +57,7 @@ static void
 read_fault(const char *text)
 {
 	static const char *const actions[ACTIONS] = { ACTION_FAIL, ACTION_FAIL_ON, ACTION_SIGNAL,
-		ACTION_LIMIT };
+		ACTION_SIGNAL_AFTER, ACTION_LIMIT };
 	char call[16], action[16];
 	const char *rank = getenv("FAULT_RANK");
 
@@ -180,6 +180,9 @@ leave_mark(void)
 		close(fd);
 }
 
+/* A signal is to be raised when this thread's call was made. */
+static _Thread_local bool raise_after;
+
 /* Before a call that is due, without the lock, as a signal's handler may make calls of its own. -1
  * with errno when the call is to fail. */
 static int
@@ -190,6 +193,7 @@ strike(void)
 	leave_mark();
 	switch (shim.action) {
 	case SIGNAL: raise((int)shim.argument); return 0;
+	case SIGNAL_AFTER: raise_after = true; return 0;
 	case LIMIT:
 		signal(SIGXFSZ, SIG_IGN);
 		setrlimit(RLIMIT_FSIZE, &limit);
@@ -243,6 +247,10 @@ finish(const struct made *m)
 		}
 	}
 	unlock();
+	if (raise_after) {
+		raise_after = false;
+		raise((int)shim.argument);
+	}
 	errno = saved;
 }
 

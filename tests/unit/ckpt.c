@@ -2,8 +2,8 @@
  * save loses nothing */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/manifest.h"
 #include "tests/check.h"
@@ -697,8 +697,9 @@ test_sweep(void)
 		const char *name;
 		bool stays[2]; /* without, and with the only copies of iteration 4 */
 	} row[] = { { "iter_0000002", { true, true } }, { ".iter_0000002.old", { false, false } },
+		{ ".iter_0000002.tmp", { false, false } },
 		{ ".iter_0000004.elsewhere.1.0123456789abcdef.tmp", { false, true } },
-		{ ".x.elsewhere.1.0123456789abcdef.tmp", { false, true } },
+		{ ".x.elsewhere.1.0123456789abcdef.tmp", { false, false } },
 		{ ".other", { true, true } }, { ".iter_0000004.old", { false, true } } };
 	char dir[] = "/tmp/mikoshi-sweep-XXXXXX", path[100];
 	int n = sizeof row / sizeof *row;

@@ -1,8 +1,8 @@
 /* mask.c - masks beside datasets: writing, copying, opening, the weights of a sample, and what is
  * wrong with one */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/mem.h"
+#include "lib/base/outfile.h"
 #include "lib/data/dataset_impl.h"
 #include "lib/data/notes.h"
 #include "lib/data/samples_impl.h"
@@ -169,7 +169,7 @@ test_resume(void)
 	CHECK(bytes == again && !memcmp(a, r, bytes));
 	free(a);
 	free(r);
-	dataset_drop_parts(scratch("r"));
+	CHECK(dataset_drop_parts(scratch("r"), NULL, &e) == 0);
 	CHECK(!io_exists(scratch("r_mask.bin.part")) && !io_exists(scratch("r_mask.lengths.part")));
 	lock_release(lock);
 }

@@ -1,8 +1,8 @@
 /* temp.c - tests of temporary names: nothing is written through a link, and files of ended
  * processes are removed */
 #include "lib/base/io.h"
-#include "lib/base/outfile.h"
 #include "lib/base/file_set.h"
+#include "lib/base/outfile.h"
 #include "lib/base/process.h"
 #include "lib/base/temp.h"
 #include "lib/base/temp_sweep.h"
@@ -26,10 +26,10 @@ dead(void)
 
 /* Makes an empty file; true when it still exists after a sweep. */
 static bool
-survives(const char *name, enum temp_owner whose)
+survives(const char *name)
 {
 	CHECK(outfile_write(name, "", 0, NULL) == 0);
-	temp_sweep(".", whose);
+	temp_sweep(".");
 	return io_exists(name);
 }
 
@@ -103,21 +103,21 @@ test_sweep(void)
 	long pid = dead();
 
 	process_host(host);
-	CHECK(survives(mine, TEMP_OF_DEAD));
+	CHECK(survives(mine));
 	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
 		snprintf(name, sizeof name, kept[i], host, pid);
-		CHECK(survives(name, TEMP_OF_DEAD));
+		CHECK(survives(name));
 	}
 	snprintf(name, sizeof name, ".x.y.bin.%s.%ld.0123456789abcdef.tmp", host, pid);
-	CHECK(!survives(name, TEMP_OF_DEAD));
+	CHECK(!survives(name));
 	CHECK(io_mkdir_p(name, NULL) == 0 && chdir(name) == 0 &&
 	    outfile_write("piece", "", 0, NULL) == 0 && chdir("..") == 0);
 	temp_sweep_beside("z");
 	CHECK(!io_exists(name));
-	CHECK(
-	    !survives(".x.elsewhere.1.0123456789abcdef.tmp", TEMP_OF_ANYBODY) && !io_exists(mine));
+	CHECK(temp_is_leaving(".x.elsewhere.1.0123456789abcdef.tmp", TEMP_OF_ANYBODY) &&
+	    survives(".x.elsewhere.1.0123456789abcdef.tmp"));
 	free(mine);
-	temp_sweep("no/such/directory", TEMP_OF_ANYBODY);
+	temp_sweep("no/such/directory");
 }
 
 /* Files of one call and of several: empty ones, and those of pieces of every kind. */

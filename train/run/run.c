@@ -339,17 +339,18 @@ measure(struct run *r, struct err *err)
 	return comm_agree(COMM_HERE(r->e->groups.world), calibrate(r->e, r->c, err), err) ? -1 : 0;
 }
 
-/* Makes a claimed --save that of a run that continues from a checkpoint. */
+/* Makes a claimed --save that of a run that continues from a checkpoint. What rank 0 opens after it
+ * belongs to who holds the lock, wherever it is. */
 static int
 take_over(struct run *r, struct err *err)
 {
 	struct train_config *c = r->c;
 	int64_t at = r->at.iteration;
 
-	if (!r->lock || c->start != START_RESUME)
-		return 0;
 	if (lock_check(r->lock, err) < 0)
 		return -1;
+	if (!r->lock || c->start != START_RESUME)
+		return 0;
 	if (at < c->train_iters && claim_set_aside(c, at, err) < 0)
 		return -1;
 	return ckpt_add_tracker(c->o.save, at, r->lock, err);
@@ -390,6 +391,7 @@ train_steps(struct run *r)
 	if (r->at.iteration >= c->train_iters && first)
 		note("iteration %lld is already the last: nothing to train",
 		    (long long)r->at.iteration);
+	r->sample_losses = sample_losses_open(r->data, r->e, r->at.iteration);
 	if (c->o.profile && first)
 		r->profile = profile_new(r->e,
 		    &(struct profile_config){
@@ -399,7 +401,6 @@ train_steps(struct run *r)
 	r->timers = timers_new(&c->o, r->e);
 	if (c->o.log_energy)
 		r->energy = energy_new(r->e);
-	r->sample_losses = sample_losses_open(r->data, r->e, r->at.iteration);
 	r->routers = routers_new(r->e);
 	if (c->o.save)
 		r->saver = saver_new(r->e, c, r->lock, r->hooks, background);

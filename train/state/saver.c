@@ -265,7 +265,7 @@ commit_job(void *arg)
 
 	s->left.msg[0] = '\0';
 	str_clear(&s->aside);
-	if (lock_check(s->lock, &s->err) < 0 || ckpt_commit(&k, &s->err) < 0)
+	if (ckpt_commit(&k, &s->err) < 0)
 		rc = -1;
 	else if (s->retention.interval)
 		ckpt_retain(&s->retention, &s->left);
@@ -288,24 +288,25 @@ reset(struct saver *s)
 }
 
 /* Every rank has ended its job of this phase; rc is this rank's result. True when one failed: the
- * files are removed and the reason is in err on rank 0. When another run owns --save by now, that
- * is the reason. */
+ * directory is removed, unless it has its own name already, and the reason is in err on rank 0.
+ * When another run owns --save by now, that is the reason. */
 static bool
 failed(struct saver *s, int rc, struct err *err)
 {
 	*err = s->err;
 	if (!comm_agree(COMM_HERE(s->e->groups.world), rc, err))
 		return false;
-	if (s->e->rank == 0)
+	if (s->e->rank == 0) {
 		lock_check(s->lock, err);
-	if (s->e->rank == 0 && s->phase == FILES)
 		io_remove_tree(s->dir, NULL);
+	}
 	reset(s);
 	return true;
 }
 
-/* Rank 0 makes the directory and tells the others its name, before they look for it. The copies
- * start after all that is queued, and the next update waits for their end. */
+/* Rank 0 makes the directory and tells the others its name. No other rank makes it: when the run
+ * has lost its lock, the next one has removed it, and it stays away. The copies start after all
+ * that is queued, and the next update waits for their end. */
 static int
 begin_files(struct saver *s, struct err *err)
 {
@@ -317,6 +318,7 @@ begin_files(struct saver *s, struct err *err)
 	int rc = 0;
 
 	s->phase = FILES;
+	s->dir[0] = '\0';
 	if (w->rank == 0)
 		rc = lock_check(s->lock, &s->err) < 0
 		    ? -1
@@ -324,10 +326,6 @@ begin_files(struct saver *s, struct err *err)
 	if (failed(s, rc, err))
 		return -1;
 	w->ops->broadcast(COMM_HERE(w), NULL, &(struct comm_broadcast){ name, 0 });
-	if (w->rank != 0)
-		rc = io_mkdir_p(s->dir, &s->err);
-	if (failed(s, rc, err))
-		return -1;
 	if (s->background) {
 		b->record(s->e->stream, s->begun);
 		b->wait(s->copies, s->begun);

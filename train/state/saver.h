@@ -15,7 +15,7 @@
 struct saver;
 
 /* background: false makes saver_start wait for the end. Memory for the copies is taken in the
- * background too. lock: that of --save, on rank 0; nothing is written once it is lost. NULL: no
+ * background too. lock: that of --save, on rank 0; once it is lost no name changes there. NULL: no
  * lock. hooks are told of each checkpoint, and one that they read is not removed meanwhile. */
 struct saver *saver_new(struct engine *e, const struct train_config *c, struct lock *lock,
     struct hooks *hooks, bool background);
