@@ -57,13 +57,20 @@ open_side(struct side *d, const char *path, struct str *warnings, struct err *e)
 	return 0;
 }
 
+/* Of one side, in the first or the second half of a buffer. */
+static size_t
+half_bytes(const struct diff *d)
+{
+	return (size_t)d->slabs.largest * sizeof(double);
+}
+
 /* Reads a slab of both sides into the halves of the buffer. */
 static int
 fill(void *ctx, int64_t i, void *buffer, struct err *e)
 {
 	struct diff *d = ctx;
 	struct source_part a = d->slabs.item[i], b = a;
-	char *second = (char *)buffer + SLAB_ELEMENTS * sizeof(double);
+	char *second = (char *)buffer + half_bytes(d);
 
 	b.param = d->b->part.param;
 	return source_read(d->side[0].s, &a, d->a->stored.dtype, buffer, e) < 0
@@ -78,7 +85,7 @@ compare_bytes(void *ctx, int64_t i, const void *buffer, struct err *e)
 {
 	struct diff *d = ctx;
 	int64_t n = slice_elements(&d->slabs.item[i].slice);
-	const char *a = buffer, *b = a + SLAB_ELEMENTS * sizeof(double);
+	const char *a = buffer, *b = a + half_bytes(d);
 
 	d->x.same_bytes = !memcmp(a, b, (size_t)n * dtype_size(d->a->stored.dtype));
 	return d->x.same_bytes ? 0 : err_set(e, "the bytes differ");
@@ -91,7 +98,7 @@ measure(void *ctx, int64_t i, const void *buffer, struct err *e)
 	struct diff *d = ctx;
 	int64_t n = slice_elements(&d->slabs.item[i].slice);
 	enum dtype ta = d->a->stored.dtype, tb = d->b->stored.dtype;
-	const char *a = buffer, *b = a + SLAB_ELEMENTS * sizeof(double);
+	const char *a = buffer, *b = a + half_bytes(d);
 	struct distance *x = &d->x;
 	double va[CHUNK], vb[CHUNK];
 
@@ -153,10 +160,7 @@ verdict(struct diff *d)
 static int
 compare(struct diff *d)
 {
-	struct relay relay = { .bytes = 2 * SLAB_ELEMENTS * sizeof(double),
-		.fill = fill,
-		.empty = compare_bytes,
-		.ctx = d };
+	struct relay relay = { .fill = fill, .empty = compare_bytes, .ctx = d };
 	const struct param *b = d->b->part.param;
 	int rc = 0;
 
@@ -168,6 +172,7 @@ compare(struct diff *d)
 	d->x = (struct distance){ .same_bytes = d->a->stored.dtype == d->b->stored.dtype };
 	slabs_add(&d->slabs, &d->a->part);
 	relay.count = d->slabs.count;
+	relay.bytes = 2 * half_bytes(d);
 	if (d->x.same_bytes)
 		rc = relay_run(&relay, d->e);
 	relay.empty = measure;

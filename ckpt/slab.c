@@ -1,5 +1,6 @@
 /* slab.c - boxes of parameters, cut into parts that are read at once */
 #include "ckpt/slab.h"
+#include "lib/base/int64.h"
 #include "lib/base/mem.h"
 
 #include <stdlib.h>
@@ -23,6 +24,7 @@ slabs_cut(struct slabs *w, const struct source_part *whole, int64_t most)
 		for (int i = 0; i < n; i++) {
 			w->item[w->count] = *whole;
 			w->item[w->count++].slice = slice[i];
+			w->largest = int64_max(w->largest, slice_elements(&slice[i]));
 		}
 	}
 }

@@ -15,6 +15,7 @@ enum { SLAB_ELEMENTS = 1 << 21 };
 struct slabs {
 	struct source_part *item;
 	int64_t count, cap;
+	int64_t largest; /* elements of the largest */
 };
 
 /* Appends the box of `whole`, in row-major order: each slab is one box of at most `most` elements,

@@ -106,7 +106,7 @@ relay_run(const struct relay *r, struct err *e)
 
 	pthread_mutex_init(&q.lock, NULL);
 	pthread_cond_init(&q.changed, NULL);
-	for (int i = 0; i < RELAY_BUFFERS; i++)
+	for (int i = 0; i < RELAY_BUFFERS && i < r->count; i++)
 		q.buffer[i] = mem_alloc(r->bytes, 1);
 	if (r->count > 1 && begin(&thread, &q)) {
 		rc = empty(&q, e);

@@ -15,7 +15,7 @@
 
 struct relay {
 	int64_t count; /* buffers to pass on */
-	size_t bytes;  /* of the largest; RELAY_BUFFERS are allocated */
+	size_t bytes;  /* of the largest; up to RELAY_BUFFERS are allocated */
 	int (*fill)(void *ctx, int64_t i, void *buffer, struct err *e);
 	int (*empty)(void *ctx, int64_t i, const void *buffer, struct err *e);
 	void *ctx;
