@@ -60,6 +60,30 @@ breaks(const char *want, double seconds)
 	CHECK(!io_exists("lock"));
 }
 
+/* Who has lost the lock removes no file and cuts no part; who holds it does. */
+static void
+test_lost_files(struct lock *lost, struct lock *held)
+{
+	struct outfile o;
+	struct err e;
+	char *text;
+
+	CHECK(outfile_write("x", "of the holder", 13, &e) == 0);
+	CHECK(outfile_write("t.part", "of the holder", 13, &e) == 0);
+	CHECK(lock_unlink(lost, "x", &e) < 0 && io_exists("x"));
+	CHECK_STR(e.msg, "'lock' no longer belongs to this run");
+	CHECK(outfile_resume(&o, "t", 0, false, lost, &e) < 0);
+	CHECK_STR(e.msg, "'lock' no longer belongs to this run");
+	CHECK(io_read_file("t.part", 0, &text, NULL, &e) == 0);
+	CHECK_STR(text, "of the holder");
+	free(text);
+	CHECK(lock_unlink(held, "x", &e) == 0 && !io_exists("x"));
+	CHECK(lock_unlink(held, "x", &e) == 0 && lock_unlink(NULL, "x", &e) == 0);
+	CHECK(outfile_resume(&o, "t", 2, false, held, &e) == 0);
+	outfile_abort(&o);
+	CHECK(!io_exists("t.part"));
+}
+
 static void
 test_holding(void)
 {
@@ -81,6 +105,7 @@ test_holding(void)
 	CHECK_STR(said, want);
 	CHECK(second && lock_check(second, &e) == 0 && lock_check(l, &e) < 0);
 	CHECK_STR(e.msg, "'lock' no longer belongs to this run");
+	test_lost_files(l, second);
 	lock_release(l);
 	CHECK(lock_check(second, &e) == 0);
 	lock_release(second);
