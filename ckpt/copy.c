@@ -318,6 +318,8 @@ copy_source(struct source *src, const struct copy_options *o, struct str *notes,
 		rc = ckpt_commit(&commit, e);
 	else if (begun)
 		io_remove_tree(c.tmp, NULL);
+	if (rc < 0) /* another run has removed the directory then, which is no reason */
+		lock_check(c.lock, e);
 	lock_release(c.lock);
 	free(c.nonfinite);
 	str_release(&c.state);

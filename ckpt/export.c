@@ -379,6 +379,8 @@ export_source(const struct export_options *o, struct str *notes, struct err *e)
 		else
 			io_remove_tree(x.tmp, NULL);
 	}
+	if (rc < 0) /* another run has removed the directory then, which is no reason */
+		lock_check(lock, e);
 	lock_release(lock);
 	if (rc == 0 && x.src->lost.overflows + x.src->lost.underflows)
 		str_addf(notes, "%s: %lld numbers became infinite and %lld became 0\n", o->save,
