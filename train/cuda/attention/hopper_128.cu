@@ -4,16 +4,7 @@
 void
 hopper_attention_128(struct stream *st, const struct hopper_call *call)
 {
-	bool cap = call->t.softcap > 0, drop = call->t.drop.p > 0;
-
-	if (call->t.q.dtype == DTYPE_BF16)
-		(cap           ? hopper_launch<bf16, 128, CAPPED>
-			: drop ? hopper_launch<bf16, 128, DROPPED>
-			       : hopper_launch<bf16, 128, PLAIN>)(st, call);
-	else
-		(cap           ? hopper_launch<half, 128, CAPPED>
-			: drop ? hopper_launch<half, 128, DROPPED>
-			       : hopper_launch<half, 128, PLAIN>)(st, call);
+	hopper_launch_width<128>(st, call);
 }
 
 /* Whether this GPU's code has the instructions: of a build for sm_90 without them too. */

@@ -4,12 +4,5 @@
 void
 hopper_attention_256(struct stream *st, const struct hopper_call *call)
 {
-	bool cap = call->t.softcap > 0;
-
-	if (call->t.q.dtype == DTYPE_BF16)
-		(cap ? hopper_launch<bf16, 256, CAPPED> : hopper_launch<bf16, 256, PLAIN>)(st,
-		    call);
-	else
-		(cap ? hopper_launch<half, 256, CAPPED> : hopper_launch<half, 256, PLAIN>)(st,
-		    call);
+	hopper_launch_width<256>(st, call);
 }

@@ -4,12 +4,5 @@
 void
 hopper_attention_64(struct stream *st, const struct hopper_call *call)
 {
-	bool drop = call->t.drop.p > 0;
-
-	if (call->t.q.dtype == DTYPE_BF16)
-		(drop ? hopper_launch<bf16, 64, DROPPED> : hopper_launch<bf16, 64, PLAIN>)(st,
-		    call);
-	else
-		(drop ? hopper_launch<half, 64, DROPPED> : hopper_launch<half, 64, PLAIN>)(st,
-		    call);
+	hopper_launch_width<64>(st, call);
 }

@@ -4,14 +4,5 @@
 void
 hopper_attention_96(struct stream *st, const struct hopper_call *call)
 {
-	bool cap = call->t.softcap > 0, drop = call->t.drop.p > 0;
-
-	if (call->t.q.dtype == DTYPE_BF16)
-		(cap           ? hopper_launch<bf16, 96, CAPPED>
-			: drop ? hopper_launch<bf16, 96, DROPPED>
-			       : hopper_launch<bf16, 96, PLAIN>)(st, call);
-	else
-		(cap           ? hopper_launch<half, 96, CAPPED>
-			: drop ? hopper_launch<half, 96, DROPPED>
-			       : hopper_launch<half, 96, PLAIN>)(st, call);
+	hopper_launch_width<96>(st, call);
 }

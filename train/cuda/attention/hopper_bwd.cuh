@@ -334,4 +334,29 @@ hopper_launch_columns(struct stream *st, const struct backward_call *call)
 	}
 }
 
+/* As hopper_launch_weighing and hopper_launch_width. */
+template <typename T, int D>
+static void
+hopper_columns_weighing(struct stream *st, const struct backward_call *call)
+{
+	void (*launch)(struct stream *, const struct backward_call *) =
+	    hopper_launch_columns<T, D, PLAIN>;
+
+	if constexpr (D > 64)
+		launch = call->fwd.t.softcap > 0 ? hopper_launch_columns<T, D, CAPPED> : launch;
+	if constexpr (D <= 128)
+		launch = call->fwd.t.drop.p > 0 ? hopper_launch_columns<T, D, DROPPED> : launch;
+	launch(st, call);
+}
+
+template <int D>
+static void
+hopper_columns_width(struct stream *st, const struct backward_call *call)
+{
+	if (call->fwd.t.q.dtype == DTYPE_BF16)
+		hopper_columns_weighing<bf16, D>(st, call);
+	else
+		hopper_columns_weighing<half, D>(st, call);
+}
+
 #endif

@@ -5,14 +5,5 @@
 void
 hopper_attention_bwd_128(struct stream *st, const struct backward_call *call)
 {
-	bool cap = call->fwd.t.softcap > 0, drop = call->fwd.t.drop.p > 0;
-
-	if (call->fwd.t.q.dtype == DTYPE_BF16)
-		(cap           ? hopper_launch_columns<bf16, 128, CAPPED>
-			: drop ? hopper_launch_columns<bf16, 128, DROPPED>
-			       : hopper_launch_columns<bf16, 128, PLAIN>)(st, call);
-	else
-		(cap           ? hopper_launch_columns<half, 128, CAPPED>
-			: drop ? hopper_launch_columns<half, 128, DROPPED>
-			       : hopper_launch_columns<half, 128, PLAIN>)(st, call);
+	hopper_columns_width<128>(st, call);
 }

@@ -5,12 +5,5 @@
 void
 hopper_attention_bwd_64(struct stream *st, const struct backward_call *call)
 {
-	bool drop = call->fwd.t.drop.p > 0;
-
-	if (call->fwd.t.q.dtype == DTYPE_BF16)
-		(drop ? hopper_launch_columns<bf16, 64, DROPPED>
-		      : hopper_launch_columns<bf16, 64, PLAIN>)(st, call);
-	else
-		(drop ? hopper_launch_columns<half, 64, DROPPED>
-		      : hopper_launch_columns<half, 64, PLAIN>)(st, call);
+	hopper_columns_width<64>(st, call);
 }

@@ -738,4 +738,29 @@ hopper_launch(struct stream *st, const struct hopper_call *call)
 		    cu_handle(st)>>>(*call);
 }
 
+/* By the type of elements, and by what scores and weights are besides; hopper_takes says which of
+ * these a width has. */
+template <typename T, int D>
+static void
+hopper_launch_weighing(struct stream *st, const struct hopper_call *call)
+{
+	void (*launch)(struct stream *, const struct hopper_call *) = hopper_launch<T, D, PLAIN>;
+
+	if constexpr (D > 64)
+		launch = call->t.softcap > 0 ? hopper_launch<T, D, CAPPED> : launch;
+	if constexpr (D <= 128)
+		launch = call->t.drop.p > 0 ? hopper_launch<T, D, DROPPED> : launch;
+	launch(st, call);
+}
+
+template <int D>
+static void
+hopper_launch_width(struct stream *st, const struct hopper_call *call)
+{
+	if (call->t.q.dtype == DTYPE_BF16)
+		hopper_launch_weighing<bf16, D>(st, call);
+	else
+		hopper_launch_weighing<half, D>(st, call);
+}
+
 #endif
